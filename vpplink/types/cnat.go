@@ -304,3 +304,25 @@ type Translation struct {
 	// NoNAT. IsRealIP, Hash and Flags are zero (F5).
 	Entry CnatTranslateEntry
 }
+
+// CnatWrite is one write of a batch: the entry to add, or, when Entry is nil,
+// the id to delete.
+type CnatWrite struct {
+	Entry *CnatTranslateEntry
+	ID    uint32
+}
+
+// String prints what the write does.
+func (w *CnatWrite) String() string {
+	if w.Entry == nil {
+		return fmt.Sprintf("delete translation id %d", w.ID)
+	}
+	return fmt.Sprintf("update translation %s", w.Entry.Key())
+}
+
+// CnatResult is the outcome of one CnatWrite.
+type CnatResult struct {
+	// ID is VPP's id of an added translation, when Err is nil.
+	ID  uint32
+	Err error
+}

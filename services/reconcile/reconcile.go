@@ -1,0 +1,416 @@
+// Copyright The calico-vpp-services authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"calico-vpp-services/vpplink/types"
+)
+
+// VPP is what a Reconciler needs of a session with VPP; vpplink.Session is one.
+type VPP interface {
+	// CnatTranslationDump returns all translations, sorted by key.
+	CnatTranslationDump(ctx context.Context) ([]types.Translation, error)
+	// CnatTranslateBatch carries out writes in order, one result for each.
+	CnatTranslateBatch(ctx context.Context, writes []types.CnatWrite) []types.CnatResult
+	// Err is not nil when the session has ended.
+	Err() error
+}
+
+// Wanted returns the entry that VPP should hold for a key, if any.
+type Wanted func(types.Key) (*types.CnatTranslateEntry, bool)
+
+// Config configures a Reconciler; DefaultConfig fills it.
+type Config struct {
+	// MinBackoff and MaxBackoff bound the pause before a failed key is tried
+	// again. The pause doubles with each failure.
+	MinBackoff, MaxBackoff time.Duration
+	// MaxSteps bounds the steps of one round, so that what comes in meanwhile
+	// does not wait for a long plan.
+	MaxSteps int
+	// Now is the clock.
+	Now func() time.Time
+	// Jitter returns a number in [0, 1) that spreads retries.
+	Jitter func() float64
+}
+
+// slot is what VPP holds for one key, as far as is known.
+type slot struct {
+	id    uint32
+	entry types.CnatTranslateEntry
+	// certain: entry is what we wrote and VPP confirmed. Otherwise only what
+	// dump tells of it is known.
+	certain bool
+}
+
+// dirty is a key whose slot is not known to be as wanted.
+type dirty struct {
+	// due is when it is tried next.
+	due      time.Time
+	attempts int
+	// err is the outcome of the last attempt.
+	err error
+}
+
+// Reconciler holds what is known of VPP and what is left to do. Create it
+// with New.
+type Reconciler struct {
+	cfg    Config
+	wanted Wanted
+
+	vpp      VPP
+	instance string
+	actual   map[types.Key]slot
+	dirty    map[types.Key]*dirty
+	// surplus are ids of translations that share their key with another one in
+	// a dump. VPP has no way to make such, but what is in VPP is believed.
+	surplus []uint32
+}
+
+// New returns a reconciler without a VPP.
+func New(cfg Config, wanted Wanted) *Reconciler {
+	return &Reconciler{cfg: cfg, wanted: wanted, actual: map[types.Key]slot{}, dirty: map[types.Key]*dirty{}}
+}
+
+// Attach takes up a new session with the VPP of that instance: it dumps, and
+// every key that differs is dirty from then on. With the instance of before, what
+// was confirmed is still believed where the dump agrees; with another one,
+// all ids are void (vpp-facts F2, L3).
+//
+// It reports how many keys are not as they were left: the drift.
+func (r *Reconciler) Attach(ctx context.Context, vpp VPP, instance string) (drift int, err error) {
+	r.Detach()
+	if instance != r.instance {
+		r.instance = instance
+		clear(r.actual)
+	}
+	r.vpp = vpp
+	if drift, err = r.Resync(ctx); err != nil {
+		r.Detach()
+	}
+	return drift, err
+}
+
+// Detach forgets the session. What VPP held is remembered for Attach.
+func (r *Reconciler) Detach() { r.vpp = nil }
+
+// Attached tells whether there is a living session.
+func (r *Reconciler) Attached() bool { return r.vpp != nil && r.vpp.Err() == nil }
+
+// Resync dumps VPP and compares: a key that is not as it was left is dirty, as
+// is one that is not as wanted. The dump is always believed.
+func (r *Reconciler) Resync(ctx context.Context) (drift int, err error) {
+	dump, err := r.vpp.CnatTranslationDump(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("resync: %w", err)
+	}
+	now := make(map[types.Key]slot, len(dump))
+	r.surplus = r.surplus[:0]
+	for i := range dump {
+		t := &dump[i]
+		key := t.Entry.Key()
+		if _, twice := now[key]; twice {
+			r.surplus = append(r.surplus, t.ID)
+			drift++
+			continue
+		}
+		was, known := r.actual[key]
+		s := slot{id: t.ID, entry: t.Entry}
+		if known && was.agrees(t) {
+			s = was
+		} else if known {
+			drift++
+		}
+		now[key] = s
+	}
+	for key := range r.actual {
+		if _, there := now[key]; !there {
+			drift++
+		}
+	}
+	before := r.actual
+	r.actual = now
+	for key := range before {
+		r.markIfDifferent(key)
+	}
+	for key := range now {
+		r.markIfDifferent(key)
+	}
+	return drift, nil
+}
+
+// agrees tells whether a dumped translation is what the slot says.
+func (s *slot) agrees(t *types.Translation) bool {
+	return s.id == t.ID && s.entry.LBType == t.Entry.LBType && slices.Equal(s.entry.Backends, t.Entry.Backends)
+}
+
+func (r *Reconciler) markIfDifferent(key types.Key) {
+	if _, differs := r.step(key); differs {
+		r.Mark(key)
+	}
+}
+
+// Mark says that what is wanted of key may have changed. It is due at once.
+func (r *Reconciler) Mark(key types.Key) {
+	d := r.dirty[key]
+	if d == nil {
+		d = &dirty{}
+		r.dirty[key] = d
+	}
+	d.due = r.cfg.Now()
+}
+
+func (r *Reconciler) step(key types.Key) (Step, bool) {
+	want, wanted := r.wanted(key)
+	if !wanted {
+		want = nil
+	}
+	var have *slot
+	if s, there := r.actual[key]; there {
+		have = &s
+	}
+	return step(key, have, want)
+}
+
+// Plan returns what a round would do now: the due keys' steps, in order, at
+// most MaxSteps. Dirty keys that need nothing are clean from then on.
+func (r *Reconciler) Plan() Plan {
+	now := r.cfg.Now()
+	var plan Plan
+	for key, d := range r.dirty {
+		s, differs := r.step(key)
+		if !differs {
+			delete(r.dirty, key)
+			continue
+		}
+		if !d.due.After(now) {
+			plan = append(plan, s)
+		}
+	}
+	plan.sort()
+	if r.cfg.MaxSteps > 0 && len(plan) > r.cfg.MaxSteps {
+		plan = plan[:r.cfg.MaxSteps]
+	}
+	return plan
+}
+
+// Result is the outcome of a round.
+type Result struct {
+	// Plan is what was tried.
+	Plan Plan
+	// Confirmed counts the steps that VPP carried out.
+	Confirmed int
+	// Failed and Recovered list the keys that began to fail in this round, and
+	// those that had failed before and are right now. Sorted.
+	Failed, Recovered []types.Key
+	// Err is set when the session was lost; the outcome is then unknown.
+	Err error
+}
+
+// Round carries out one plan. It needs a session; a round without one does
+// nothing.
+func (r *Reconciler) Round(ctx context.Context) Result {
+	if !r.Attached() {
+		return Result{}
+	}
+	if err := r.dropSurplus(ctx); err != nil {
+		return Result{Err: err}
+	}
+	res := Result{Plan: r.Plan()}
+	if len(res.Plan) == 0 {
+		return res
+	}
+	writes := res.Plan.writes()
+	batch := make([]types.CnatWrite, len(writes))
+	for i, w := range writes {
+		batch[i] = w.CnatWrite
+	}
+	before := r.doubt(res.Plan)
+	results := r.vpp.CnatTranslateBatch(ctx, batch)
+	errs := make([]error, len(res.Plan))
+	for i, w := range writes {
+		if err := results[i].Err; err != nil && errs[w.step] == nil {
+			errs[w.step] = err
+		}
+	}
+	if err := r.vpp.Err(); err != nil {
+		// Nobody knows what was done: the next Attach finds out.
+		res.Err = err
+		for i := range res.Plan {
+			r.failed(&res, &res.Plan[i], firstOf(errs[i], err))
+		}
+		return res
+	}
+	for i, w := range writes {
+		if results[i].Err == nil {
+			r.note(&res.Plan[w.step], w, results[i].ID, before[w.step])
+		}
+	}
+	for i := range res.Plan {
+		if errs[i] != nil {
+			r.undoubt(res.Plan[i].Key, before[i])
+			r.failed(&res, &res.Plan[i], errs[i])
+		} else {
+			r.confirmed(&res, &res.Plan[i])
+		}
+	}
+	if len(res.Recovered) > 0 {
+		// What ailed VPP may be over: the other failed keys need not wait.
+		for _, d := range r.dirty {
+			d.due = r.cfg.Now()
+		}
+	}
+	slices.SortFunc(res.Failed, types.Key.Compare)
+	slices.SortFunc(res.Recovered, types.Key.Compare)
+	return res
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// doubt says that the slots of the plan's keys are about to be written: until
+// VPP answers, only a dump tells what is in them. It returns what is known of
+// each step's slot, which stands again where VPP refuses the write.
+func (r *Reconciler) doubt(p Plan) []slot {
+	before := make([]slot, len(p))
+	for i := range p {
+		key := p[i].Key
+		if s, there := r.actual[key]; there {
+			before[i] = s
+			s.certain = false
+			r.actual[key] = s
+		}
+	}
+	return before
+}
+
+// undoubt restores what was known of a slot whose write VPP refused.
+func (r *Reconciler) undoubt(key types.Key, before slot) {
+	if s, there := r.actual[key]; there && !s.certain {
+		r.actual[key] = before
+	}
+}
+
+// note records what one confirmed write did to the slot of its key, which held
+// before when the round began.
+func (r *Reconciler) note(s *Step, w write, id uint32, before slot) {
+	if w.Entry == nil {
+		delete(r.actual, s.Key)
+		return
+	}
+	now := slot{id: id, entry: w.Entry.Clone(), certain: true}
+	if _, held := r.actual[s.Key]; held && s.Action == Recreate {
+		// VPP refused the delete before this add, which thereby was an update: all
+		// but the set of backends is as it was (F3).
+		now.entry, now.certain = before.entry.Clone(), before.certain
+		now.entry.Backends = keepFlags(before.entry.Backends, w.Entry.Backends)
+	}
+	r.actual[s.Key] = now
+}
+
+// keepFlags returns the backends of now with the flags that staying ones had.
+func keepFlags(before, now []types.Backend) []types.Backend {
+	out := slices.Clone(now)
+	for i := range out {
+		flipped := out[i]
+		flipped.NoNAT = !flipped.NoNAT
+		if slices.Contains(before, flipped) {
+			out[i] = flipped
+		}
+	}
+	slices.SortFunc(out, types.Backend.Compare)
+	return out
+}
+
+func (r *Reconciler) confirmed(res *Result, s *Step) {
+	res.Confirmed++
+	if d := r.dirty[s.Key]; d != nil && d.err != nil {
+		res.Recovered = append(res.Recovered, s.Key)
+	}
+	delete(r.dirty, s.Key)
+}
+
+func (r *Reconciler) failed(res *Result, s *Step, err error) {
+	d := r.dirty[s.Key]
+	if d == nil {
+		d = &dirty{}
+		r.dirty[s.Key] = d
+	}
+	if d.err == nil {
+		res.Failed = append(res.Failed, s.Key)
+	}
+	d.err = err
+	d.due = r.cfg.Now().Add(r.backoff(d.attempts))
+	d.attempts++
+}
+
+// backoff doubles with each attempt, up to the maximum, less up to half.
+func (r *Reconciler) backoff(attempts int) time.Duration {
+	d := r.cfg.MaxBackoff
+	if attempts < 32 {
+		d = min(d, r.cfg.MinBackoff<<attempts)
+	}
+	return d - time.Duration(r.cfg.Jitter()*float64(d)/2)
+}
+
+// dropSurplus deletes what shares its key with another translation.
+func (r *Reconciler) dropSurplus(ctx context.Context) error {
+	if len(r.surplus) == 0 {
+		return nil
+	}
+	writes := make([]types.CnatWrite, len(r.surplus))
+	for i, id := range r.surplus {
+		writes[i].ID = id
+	}
+	r.surplus = r.surplus[:0]
+	r.vpp.CnatTranslateBatch(ctx, writes) // what is refused is seen by the next Resync
+	return r.vpp.Err()
+}
+
+// Next returns when the earliest dirty key is due; ok is false when nothing is
+// dirty.
+func (r *Reconciler) Next() (due time.Time, ok bool) {
+	for _, d := range r.dirty {
+		if !ok || d.due.Before(due) {
+			due, ok = d.due, true
+		}
+	}
+	return due, ok
+}
+
+// Pending returns the number of dirty keys and the least number of attempts
+// that any of them had.
+func (r *Reconciler) Pending() (keys, minAttempts int) {
+	for _, d := range r.dirty {
+		if keys == 0 || d.attempts < minAttempts {
+			minAttempts = d.attempts
+		}
+		keys++
+	}
+	return keys, minAttempts
+}
+
+// Status tells how key stands: VPP's id if VPP holds a translation for it,
+// whether it is still dirty, and the error of the last attempt.
+func (r *Reconciler) Status(key types.Key) (id uint32, held, pending bool, err error) {
+	s, held := r.actual[key]
+	if d := r.dirty[key]; d != nil {
+		return s.id, held, true, d.err
+	}
+	return s.id, held, false, nil
+}
+
+// Held returns the keys that VPP holds as far as is known, sorted.
+func (r *Reconciler) Held() []types.Key {
+	return slices.SortedFunc(maps.Keys(r.actual), types.Key.Compare)
+}
