@@ -3,6 +3,8 @@
 
 package model
 
+import "calico-vpp-services/vpplink/types"
+
 // State is where a key stands between the objects and VPP.
 type State string
 
@@ -44,4 +46,22 @@ type TranslationState struct {
 	Waiting []ServiceID `json:"waiting"`
 	// Error is why the state is failed.
 	Error string `json:"error"`
+}
+
+// NewTranslationState returns the row of an entry, as far as the entry tells.
+func NewTranslationState(e *types.CnatTranslateEntry) *TranslationState {
+	r := &TranslationState{
+		Proto:    e.Proto.String(),
+		IP:       e.IP.String(),
+		Port:     e.Port,
+		LBType:   e.LBType.String(),
+		Hash:     e.Hash.Names(),
+		Real:     e.IsRealIP,
+		Backends: make([]BackendState, 0, len(e.Backends)),
+		Waiting:  []ServiceID{},
+	}
+	for _, b := range e.Backends {
+		r.Backends = append(r.Backends, BackendState{IP: b.IP.String(), Port: b.Port, NoNAT: b.NoNAT})
+	}
+	return r
 }

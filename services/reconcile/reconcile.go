@@ -400,6 +400,19 @@ func (r *Reconciler) Pending() (keys, minAttempts int) {
 	return keys, minAttempts
 }
 
+// FirstFailure returns the least key that is dirty after a failed attempt, and
+// the error of that.
+func (r *Reconciler) FirstFailure() (types.Key, error) {
+	var first types.Key
+	var err error
+	for key, d := range r.dirty {
+		if d.err != nil && (err == nil || key.Compare(first) < 0) {
+			first, err = key, d.err
+		}
+	}
+	return first, err
+}
+
 // Status tells how key stands: VPP's id if VPP holds a translation for it,
 // whether it is still dirty, and the error of the last attempt.
 func (r *Reconciler) Status(key types.Key) (id uint32, held, pending bool, err error) {

@@ -1,0 +1,110 @@
+// Copyright The calico-vpp-services authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	tomb "gopkg.in/tomb.v2"
+
+	"calico-vpp-services/services"
+	"calico-vpp-services/services/model"
+)
+
+// Source is what can be asked; services.Server is one.
+type Source interface {
+	Translations() []*model.TranslationState
+	Status() services.Status
+	Resync(ctx context.Context) error
+}
+
+const (
+	pathTranslations = "/v1/translations"
+	pathStatus       = "/v1/status"
+	pathResync       = "/v1/resync"
+
+	// requestTimeout bounds a request, a resync included.
+	requestTimeout = 30 * time.Second
+)
+
+// Server answers on the admin socket.
+type Server struct {
+	path     string
+	listener net.Listener
+	http     http.Server
+	log      *logrus.Entry
+}
+
+// NewServer makes the socket at path, with mode 0600. It fails when another
+// agent is answering there.
+func NewServer(path string, src Source, log *logrus.Entry) (*Server, error) {
+	l, err := listen(path)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+pathTranslations, func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, log, src.Translations())
+	})
+	mux.HandleFunc("GET "+pathStatus, func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, log, src.Status())
+	})
+	mux.HandleFunc("POST "+pathResync, func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		if err := src.Resync(ctx); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		reply(w, log, src.Status())
+	})
+	return &Server{path: path, listener: l, log: log, http: http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}}, nil
+}
+
+func reply(w http.ResponseWriter, log *logrus.Entry, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		log.WithError(err).Debug("admin socket: the asker went away")
+	}
+}
+
+// ServeAdmin answers until t is dying, and takes the socket away.
+func (s *Server) ServeAdmin(t *tomb.Tomb) error {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-t.Dying()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := s.http.Shutdown(ctx); err != nil {
+			s.log.WithError(err).Debug("admin socket: closing with requests under way")
+			if err := s.http.Close(); err != nil {
+				s.log.WithError(err).Debug("admin socket: close")
+			}
+		}
+	}()
+	err := s.http.Serve(s.listener)
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin socket %s: %w", s.path, err)
+	}
+	<-stopped
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("admin socket: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+// Copyright The calico-vpp-services authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package services
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"calico-vpp-services/services/book"
+	"calico-vpp-services/services/reconcile"
+	"calico-vpp-services/services/resolve"
+)
+
+// Config configures a Server; DefaultConfig fills it.
+type Config struct {
+	// NodeName is the name of this node's Node object; endpoints with it are
+	// local.
+	NodeName string
+	// NodeIPs, when not empty, are this node's addresses, the primary one of
+	// each family first, whatever the Node object says.
+	NodeIPs []netip.Addr
+	// Sources are the names of the watchers whose first complete list is
+	// waited for before anything is written.
+	Sources []string
+	// Ownership chooses between Services that claim one key.
+	Ownership book.Policy
+	// Resolve has the choices about what a Service may claim.
+	Resolve resolve.Options
+	// BatchWindow is how long a round waits for more events after the
+	// first one, so that a burst costs one round.
+	BatchWindow time.Duration
+	// ResyncPeriod is how often VPP is dumped and compared; 0 means never.
+	ResyncPeriod time.Duration
+	// Reconcile has the times of retries.
+	Reconcile reconcile.Config
+}
+
+// DefaultConfig returns the configuration for a node.
+func DefaultConfig(nodeName string) Config {
+	return Config{
+		NodeName:     nodeName,
+		Ownership:    book.Latest,
+		Resolve:      resolve.DefaultOptions(),
+		BatchWindow:  20 * time.Millisecond,
+		ResyncPeriod: 60 * time.Second,
+		Reconcile:    reconcile.DefaultConfig(),
+	}
+}
+
+// Validate reports every wrong field at once.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.NodeName == "" {
+		errs = append(errs, errors.New("node name: empty; give the name of this node's Node object"))
+	}
+	for _, a := range c.NodeIPs {
+		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || a.Is4In6() {
+			errs = append(errs, fmt.Errorf("node IP %s: wanted an address of this node", a))
+		}
+	}
+	if len(c.Sources) == 0 {
+		errs = append(errs, errors.New("sources: none; nothing would ever be written"))
+	}
+	if _, err := book.ParsePolicy(string(c.Ownership)); err != nil {
+		errs = append(errs, err)
+	}
+	if c.BatchWindow < 0 || c.BatchWindow > time.Second {
+		errs = append(errs, fmt.Errorf("batch window %s: wanted 0s to 1s", c.BatchWindow))
+	}
+	if c.ResyncPeriod < 0 {
+		errs = append(errs, fmt.Errorf("resync period %s: wanted 0s (never) or more", c.ResyncPeriod))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,196 @@
+// Copyright The calico-vpp-services authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package services
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
+	"calico-vpp-services/vpplink/types"
+)
+
+// apply takes one event into the state and marks who is concerned.
+func (s *Server) apply(e *model.Event) {
+	deleted := e.Op == model.Delete
+	if e.Op == model.Synced {
+		if s.unsynced[e.Source] {
+			delete(s.unsynced, e.Source)
+			s.log.WithField("source", e.Source).Info("first complete list received")
+		}
+		return
+	}
+	switch o := e.Object.(type) {
+	case *corev1.Service:
+		s.dirty[s.st.setService(o, deleted)] = true
+	case *discoveryv1.EndpointSlice:
+		for _, id := range s.st.setSlice(o, deleted) {
+			s.dirty[id] = true
+		}
+	case *corev1.Node:
+		if o.Name == s.cfg.NodeName {
+			s.setNode(o, deleted)
+		}
+	}
+}
+
+// setNode takes up what services depend on of this node: zone and addresses.
+// Other changes of the object, which are frequent, concern nobody (I8).
+func (s *Server) setNode(n *corev1.Node, deleted bool) {
+	s.st.node = n
+	node := resolve.Node{Name: s.cfg.NodeName}
+	if deleted {
+		s.st.node = nil
+	} else {
+		var problems []model.Problem
+		node, problems = resolve.NodeFrom(n)
+		for _, p := range problems {
+			s.log.WithFields(logrus.Fields{"node": n.Name, "field": p.Field, "reason": p.Reason}).Warn(p.Message)
+		}
+	}
+	if len(s.cfg.NodeIPs) > 0 {
+		node.Addresses = slices.Clone(s.cfg.NodeIPs)
+	}
+	if reflect.DeepEqual(node, s.node) {
+		return
+	}
+	s.node = node
+	for _, id := range s.st.ids() {
+		s.dirty[id] = true
+	}
+}
+
+// round resolves what is dirty, writes what differs, and publishes the outcome.
+func (s *Server) round(ctx context.Context) {
+	s.roundAt = time.Time{}
+	if s.session != nil && s.session.Err() == nil && !s.rec.Attached() {
+		s.attach(ctx)
+	}
+	if len(s.unsynced) == 0 {
+		s.resolveDirty()
+		if s.rec.Attached() {
+			s.write(ctx)
+		}
+	}
+	s.publish()
+	s.answerWaiters()
+}
+
+// resolveDirty brings the book up to date with the state.
+func (s *Server) resolveDirty() {
+	for _, id := range slices.Sorted(maps.Keys(s.dirty)) {
+		var claims []model.Claim
+		var problems []model.Problem
+		if svc := s.st.services[id]; svc != nil {
+			res := resolve.Service(resolve.Input{
+				Service: svc, Slices: s.st.slicesFor(id), Node: s.node, Options: s.cfg.Resolve,
+			})
+			claims, problems = res.Claims, res.Problems
+		}
+		s.setClaims(id, claims)
+		s.noteProblems(id, problems)
+	}
+	clear(s.dirty)
+}
+
+// setClaims puts the claims of id into the book and marks what that moves.
+func (s *Server) setClaims(id model.ServiceID, claims []model.Claim) {
+	for _, c := range s.book.Claims(id) {
+		s.touched[c.Key()] = true
+	}
+	for i := range claims {
+		s.touched[claims[i].Key()] = true
+	}
+	for _, change := range s.book.Set(id, claims) {
+		s.rec.Mark(change.Key)
+		if change.Before != "" && change.Owner != "" && change.Before != change.Owner {
+			s.log.WithFields(logrus.Fields{
+				"key": change.Key.String(), "owner": change.Owner, "before": change.Before,
+			}).Info("key changes its owner")
+		}
+	}
+}
+
+// noteProblems logs the problems of id that are new.
+func (s *Server) noteProblems(id model.ServiceID, problems []model.Problem) {
+	for _, p := range problems {
+		if !slices.Contains(s.problems[id], p) {
+			s.log.WithFields(logrus.Fields{"service": id, "reason": p.Reason, "field": p.Field}).Warn(p.Message)
+		}
+	}
+	if len(problems) == 0 {
+		delete(s.problems, id)
+	} else {
+		s.problems[id] = problems
+	}
+}
+
+// write carries out one plan, after a periodic resync if that is due.
+func (s *Server) write(ctx context.Context) {
+	now := time.Now()
+	if s.cfg.ResyncPeriod > 0 && now.Sub(s.lastResync) >= s.cfg.ResyncPeriod {
+		if err := s.resync(ctx); err != nil {
+			return // logged; a lost session comes back as an event
+		}
+	}
+	res := s.rec.Round(ctx)
+	for i := range res.Plan {
+		s.touched[res.Plan[i].Key] = true
+	}
+	if len(res.Plan) > 0 {
+		s.status.Rounds++
+		s.log.WithFields(logrus.Fields{
+			"steps": len(res.Plan), "confirmed": res.Confirmed, "first": res.Plan[0].String(),
+		}).Debug("plan carried out")
+	}
+	s.logOutcome("VPP refuses a translation; trying on", logrus.WarnLevel, res.Failed)
+	s.logOutcome("VPP takes a translation that had failed", logrus.InfoLevel, res.Recovered)
+	if res.Err != nil {
+		s.linkErr = res.Err
+	}
+}
+
+// logOutcome says once per change of state, on one line however many keys are
+// concerned (scenario 80).
+func (s *Server) logOutcome(text string, level logrus.Level, keys []types.Key) {
+	if len(keys) == 0 {
+		return
+	}
+	l := s.log.WithFields(logrus.Fields{"keys": len(keys), "key": keys[0].String()})
+	if owner := s.book.Owner(keys[0]); owner != nil {
+		l = l.WithField("service", owner.Service)
+	}
+	if _, _, _, err := s.rec.Status(keys[0]); err != nil {
+		l = l.WithError(err)
+	}
+	l.Log(level, text)
+}
+
+// publish brings the view up to date.
+func (s *Server) publish() {
+	rows := make(map[types.Key]*model.TranslationState, len(s.touched))
+	for key := range s.touched {
+		rows[key] = s.row(key)
+	}
+	clear(s.touched)
+	st := &s.status
+	st.Synced = len(s.unsynced) == 0
+	st.WaitingFor = slices.Sorted(maps.Keys(s.unsynced))
+	st.Connected = s.rec.Attached()
+	st.LinkError = ""
+	if !st.Connected && s.linkErr != nil {
+		st.LinkError = s.linkErr.Error()
+	}
+	st.Keys = s.book.Len()
+	st.Pending, _ = s.rec.Pending()
+	s.view.publish(rows, *st)
+}
