@@ -107,21 +107,6 @@ func step(key types.Key, have *slot, want *types.CnatTranslateEntry) (s Step, ok
 	return s, true
 }
 
-// compare tells what it takes to get from the slot to want.
-func (s *slot) compare(want *types.CnatTranslateEntry) types.Comparison {
-	if s.certain {
-		return s.entry.Compare(want)
-	}
-	// Dump does not tell hash, real and flags (vpp-facts F5). Re-asserting by
-	// update leaves sessions alone; a hash that is not VPP's default can only be
-	// had by creating (F3).
-	if s.entry.LBType != want.LBType || want.Hash != 0 ||
-		types.ComparePaths(s.entry.Backends, want.Backends) == types.Recreate {
-		return types.Recreate
-	}
-	return types.Update
-}
-
 func removesBackends(have, want []types.Backend) bool {
 	for _, b := range have {
 		if _, stays := slices.BinarySearchFunc(want, b, types.Backend.Compare); !stays {

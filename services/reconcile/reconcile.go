@@ -40,15 +40,6 @@ type Config struct {
 	Jitter func() float64
 }
 
-// slot is what VPP holds for one key, as far as is known.
-type slot struct {
-	id    uint32
-	entry types.CnatTranslateEntry
-	// certain: entry is what we wrote and VPP confirmed. Otherwise only what
-	// dump tells of it is known.
-	certain bool
-}
-
 // dirty is a key whose slot is not known to be as wanted.
 type dirty struct {
 	// due is when it is tried next.
@@ -68,6 +59,9 @@ type Reconciler struct {
 	instance string
 	actual   map[types.Key]slot
 	dirty    map[types.Key]*dirty
+	// doubts are the steps that were under way when the session ended. The
+	// next dump settles them.
+	doubts map[types.Key]doubt
 	// surplus are ids of translations that share their key with another one in
 	// a dump. VPP has no way to make such, but what is in VPP is believed.
 	surplus []uint32
@@ -75,7 +69,10 @@ type Reconciler struct {
 
 // New returns a reconciler without a VPP.
 func New(cfg Config, wanted Wanted) *Reconciler {
-	return &Reconciler{cfg: cfg, wanted: wanted, actual: map[types.Key]slot{}, dirty: map[types.Key]*dirty{}}
+	return &Reconciler{
+		cfg: cfg, wanted: wanted,
+		actual: map[types.Key]slot{}, dirty: map[types.Key]*dirty{}, doubts: map[types.Key]doubt{},
+	}
 }
 
 // Attach takes up a new session with the VPP of that instance: it dumps, and
@@ -89,6 +86,7 @@ func (r *Reconciler) Attach(ctx context.Context, vpp VPP, instance string) (drif
 	if instance != r.instance {
 		r.instance = instance
 		clear(r.actual)
+		clear(r.doubts)
 	}
 	r.vpp = vpp
 	if drift, err = r.Resync(ctx); err != nil {
@@ -120,20 +118,21 @@ func (r *Reconciler) Resync(ctx context.Context) (drift int, err error) {
 			drift++
 			continue
 		}
-		was, known := r.actual[key]
-		s := slot{id: t.ID, entry: t.Entry}
-		if known && was.agrees(t) {
-			s = was
-		} else if known {
+		was, had := r.actual[key]
+		d, doubted := r.doubts[key]
+		s, expected := recognise(t, was, had, d, doubted)
+		if !expected {
 			drift++
 		}
 		now[key] = s
 	}
 	for key := range r.actual {
-		if _, there := now[key]; !there {
+		_, there := now[key]
+		if _, doubted := r.doubts[key]; !there && !doubted {
 			drift++
 		}
 	}
+	clear(r.doubts)
 	before := r.actual
 	r.actual = now
 	for key := range before {
@@ -143,11 +142,6 @@ func (r *Reconciler) Resync(ctx context.Context) (drift int, err error) {
 		r.markIfDifferent(key)
 	}
 	return drift, nil
-}
-
-// agrees tells whether a dumped translation is what the slot says.
-func (s *slot) agrees(t *types.Translation) bool {
-	return s.id == t.ID && s.entry.LBType == t.Entry.LBType && slices.Equal(s.entry.Backends, t.Entry.Backends)
 }
 
 func (r *Reconciler) markIfDifferent(key types.Key) {
@@ -231,7 +225,10 @@ func (r *Reconciler) Round(ctx context.Context) Result {
 	for i, w := range writes {
 		batch[i] = w.CnatWrite
 	}
-	before := r.doubt(res.Plan)
+	for i := range res.Plan {
+		s := &res.Plan[i]
+		r.doubts[s.Key] = doubt{s.Action, s.Entry}
+	}
 	results := r.vpp.CnatTranslateBatch(ctx, batch)
 	errs := make([]error, len(res.Plan))
 	for i, w := range writes {
@@ -239,22 +236,21 @@ func (r *Reconciler) Round(ctx context.Context) Result {
 			errs[w.step] = err
 		}
 	}
-	if err := r.vpp.Err(); err != nil {
-		// Nobody knows what was done: the next Attach finds out.
-		res.Err = err
+	if res.Err = r.vpp.Err(); res.Err != nil {
+		// Nobody knows what was done: the doubts stay for the next Attach.
 		for i := range res.Plan {
-			r.failed(&res, &res.Plan[i], firstOf(errs[i], err))
+			r.failed(&res, &res.Plan[i], firstOf(errs[i], res.Err))
 		}
 		return res
 	}
+	clear(r.doubts)
 	for i, w := range writes {
-		if results[i].Err == nil {
-			r.note(&res.Plan[w.step], w, results[i].ID, before[w.step])
+		if results[i].Err == nil { // a refused write leaves the slot as it was
+			r.note(&res.Plan[w.step], w, results[i].ID)
 		}
 	}
 	for i := range res.Plan {
 		if errs[i] != nil {
-			r.undoubt(res.Plan[i].Key, before[i])
 			r.failed(&res, &res.Plan[i], errs[i])
 		} else {
 			r.confirmed(&res, &res.Plan[i])
@@ -278,58 +274,21 @@ func firstOf(a, b error) error {
 	return b
 }
 
-// doubt says that the slots of the plan's keys are about to be written: until
-// VPP answers, only a dump tells what is in them. It returns what is known of
-// each step's slot, which stands again where VPP refuses the write.
-func (r *Reconciler) doubt(p Plan) []slot {
-	before := make([]slot, len(p))
-	for i := range p {
-		key := p[i].Key
-		if s, there := r.actual[key]; there {
-			before[i] = s
-			s.certain = false
-			r.actual[key] = s
-		}
-	}
-	return before
-}
-
-// undoubt restores what was known of a slot whose write VPP refused.
-func (r *Reconciler) undoubt(key types.Key, before slot) {
-	if s, there := r.actual[key]; there && !s.certain {
-		r.actual[key] = before
-	}
-}
-
-// note records what one confirmed write did to the slot of its key, which held
-// before when the round began.
-func (r *Reconciler) note(s *Step, w write, id uint32, before slot) {
+// note records what one confirmed write did to the slot of its key.
+func (r *Reconciler) note(s *Step, w write, id uint32) {
 	if w.Entry == nil {
 		delete(r.actual, s.Key)
 		return
 	}
-	now := slot{id: id, entry: w.Entry.Clone(), certain: true}
-	if _, held := r.actual[s.Key]; held && s.Action == Recreate {
-		// VPP refused the delete before this add, which thereby was an update: all
-		// but the set of backends is as it was (F3).
-		now.entry, now.certain = before.entry.Clone(), before.certain
-		now.entry.Backends = keepFlags(before.entry.Backends, w.Entry.Backends)
+	now := slot{id: id, entry: w.Entry.Clone(), trust: confirmed}
+	if was, held := r.actual[s.Key]; held && s.Action == Recreate {
+		// VPP refused the delete before this add, which thereby was an update:
+		// all but the set of backends is as it was (F3).
+		backends := keepFlags(was.entry.Backends, w.Entry.Backends)
+		now = was
+		now.entry.Backends = backends
 	}
 	r.actual[s.Key] = now
-}
-
-// keepFlags returns the backends of now with the flags that staying ones had.
-func keepFlags(before, now []types.Backend) []types.Backend {
-	out := slices.Clone(now)
-	for i := range out {
-		flipped := out[i]
-		flipped.NoNAT = !flipped.NoNAT
-		if slices.Contains(before, flipped) {
-			out[i] = flipped
-		}
-	}
-	slices.SortFunc(out, types.Backend.Compare)
-	return out
 }
 
 func (r *Reconciler) confirmed(res *Result, s *Step) {
