@@ -132,9 +132,11 @@ func (s *Server) Resync(ctx context.Context) error {
 	}
 }
 
-// ServeService runs the server until t is dying. VPP is left as it is then.
+// ServeService runs the server until t is dying. VPP is left as it is then; a
+// round under way is finished, for a plan that is cut in the middle can leave a
+// key without translation. The deadlines of the calls bound it.
 func (s *Server) ServeService(t *tomb.Tomb) error {
-	ctx := t.Context(context.Background())
+	ctx := context.Background()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -25,6 +25,9 @@ type Config struct {
 	CallTimeout time.Duration
 	// ConnectTimeout bounds the handshake of a new connection.
 	ConnectTimeout time.Duration
+	// FinishTimeout is how long calls under way may take to end when the link
+	// is shut down.
+	FinishTimeout time.Duration
 	// PingInterval is how often an idle connection is checked. A dead VPP is
 	// noticed within it, and calls under way end then.
 	PingInterval time.Duration
@@ -44,6 +47,7 @@ func DefaultConfig(socket string) Config {
 		ClientName:     "calico-vpp-services",
 		CallTimeout:    5 * time.Second,
 		ConnectTimeout: 3 * time.Second,
+		FinishTimeout:  2 * time.Second,
 		PingInterval:   500 * time.Millisecond,
 		MinBackoff:     50 * time.Millisecond,
 		MaxBackoff:     500 * time.Millisecond,
@@ -67,7 +71,7 @@ func (c *Config) Validate() error {
 		d    time.Duration
 	}{
 		{"call timeout", c.CallTimeout}, {"connect timeout", c.ConnectTimeout},
-		{"ping interval", c.PingInterval}, {"minimal back-off", c.MinBackoff},
+		{"finish timeout", c.FinishTimeout}, {"ping interval", c.PingInterval}, {"minimal back-off", c.MinBackoff},
 	} {
 		if d.d <= 0 {
 			errs = append(errs, fmt.Errorf("%s: %s is not a positive duration", d.name, d.d))

@@ -86,6 +86,8 @@ type requests struct {
 // or ctx ends while replies are due, the session ends: what comes later could
 // not be told from the answer to a later request.
 func (s *Session) exchange(ctx context.Context, reqs requests, onReply func(api.Message) (last bool, err error)) error {
+	s.busy.RLock()
+	defer s.busy.RUnlock()
 	if err := s.Err(); err != nil {
 		return err
 	}

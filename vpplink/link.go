@@ -75,7 +75,7 @@ func (l *Link) Serve(t *tomb.Tomb) error {
 			}
 		}
 		err := session.Err()
-		session.Close()
+		session.finish(l.cfg.FinishTimeout)
 		if !up {
 			return nil
 		}

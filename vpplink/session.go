@@ -35,6 +35,8 @@ type Session struct {
 	released chan struct{}
 	release  sync.Once
 	pinger   sync.WaitGroup
+	// busy is held for reading by every exchange.
+	busy sync.RWMutex
 
 	// version is what VPP calls itself.
 	version string
@@ -115,6 +117,26 @@ func (s *Session) Err() error {
 		return nil
 	}
 	return context.Cause(s.ctx)
+}
+
+// finish lets the calls under way end, for at most d, before it closes: a
+// recreate that is cut in the middle would leave its key without translation.
+func (s *Session) finish(d time.Duration) {
+	idle := make(chan struct{})
+	go func() {
+		s.busy.Lock()
+		close(idle)
+		<-s.ctx.Done() // nothing new begins until the session has ended
+		s.busy.Unlock()
+	}()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-idle:
+	case <-s.ctx.Done():
+	case <-t.C:
+	}
+	s.Close()
 }
 
 // Close ends the session, takes leave of VPP (sockclnt_delete, so that VPP keeps no
