@@ -30,6 +30,9 @@ type cnatState struct {
 	free     []uint32       // ids to be given out again, the last one first (F2)
 	byKey    map[slot]uint32
 	vips     map[netip.Addr]*vip
+	byIndex  []*vip             // VPP's pool of clients
+	freeVIPs []uint32           // of byIndex, the last one first
+	tracked  map[netip.Addr]int // active paths by address of the backend
 	sessions map[flow]*session
 	nextTS   uint32
 }
@@ -38,6 +41,7 @@ func newCnatState() cnatState {
 	return cnatState{
 		byKey:    map[slot]uint32{},
 		vips:     map[netip.Addr]*vip{},
+		tracked:  map[netip.Addr]int{},
 		sessions: map[flow]*session{},
 	}
 }
@@ -55,6 +59,7 @@ type slot struct {
 // C2: the translation that comes first decides the flags, and they stay until
 // the last translation and the last session of the address are gone.
 type vip struct {
+	index        uint32
 	addr         netip.Addr
 	exclusive    bool // not real: in front of everything else the FIB has for the address
 	noClient     bool // not in the FIB
@@ -185,10 +190,13 @@ func (in *instance) update(m *cnat.CnatTranslation) (id uint32, rv int32, abort 
 	var t *translation
 	var owner *vip
 	if where.resolved {
-		owner = cs.claim(where.addr, m.IsRealIP == 0, m.Flags&uint8(types.FlagNoClient) != 0)
-		if id, ok := cs.byKey[slot{owner, where.port, uint8(m.IPProto)}]; ok {
-			t = cs.pool[id]
-		}
+		owner = cs.claim(vip{addr: where.addr, exclusive: m.IsRealIP == 0, noClient: m.Flags&uint8(types.FlagNoClient) != 0})
+		t = cs.find(owner, where.port, uint8(m.IPProto))
+	} else if where.swIf < uint32(len(cs.byIndex)) {
+		// VPP looks a VIP that is an interface without address up by interface
+		// index where it keeps client indexes, and so finds somebody else's
+		// translation.
+		t = cs.find(cs.byIndex[where.swIf], where.port, uint8(m.IPProto))
 	}
 	if t == nil {
 		t = &translation{
@@ -210,22 +218,39 @@ func (in *instance) update(m *cnat.CnatTranslation) (id uint32, rv int32, abort 
 	return t.id, 0, ""
 }
 
+func (cs *cnatState) find(owner *vip, port uint16, proto uint8) *translation {
+	if id, ok := cs.byKey[slot{owner, port, proto}]; ok {
+		return cs.pool[id]
+	}
+	return nil
+}
+
 // claim returns the VIP object of an address, which keeps the flags of whoever
 // came first (C2).
-func (cs *cnatState) claim(addr netip.Addr, exclusive, noClient bool) *vip {
-	v := cs.vips[addr]
-	if v == nil {
-		v = &vip{addr: addr, exclusive: exclusive, noClient: noClient}
-		cs.vips[addr] = v
+func (cs *cnatState) claim(as vip) *vip {
+	if v := cs.vips[as.addr]; v != nil {
+		return v
 	}
-	return v
+	if n := len(cs.freeVIPs); n > 0 {
+		as.index = cs.freeVIPs[n-1]
+		cs.freeVIPs = cs.freeVIPs[:n-1]
+	} else {
+		as.index = uint32(len(cs.byIndex))
+		cs.byIndex = append(cs.byIndex, nil)
+	}
+	cs.byIndex[as.index] = &as
+	cs.vips[as.addr] = &as
+	return &as
 }
 
 // release forgets an address that nothing refers to.
 func (cs *cnatState) release(v *vip) {
-	if v != nil && v.translations == 0 && v.sessions == 0 {
-		delete(cs.vips, v.addr)
+	if v == nil || v.translations > 0 || v.sessions > 0 || cs.vips[v.addr] != v {
+		return
 	}
+	delete(cs.vips, v.addr)
+	cs.byIndex[v.index] = nil
+	cs.freeVIPs = append(cs.freeVIPs, v.index)
 }
 
 // allocate returns a pool index: the one freed last, if there is one (F2).
@@ -254,7 +279,7 @@ func (in *instance) replacePaths(t *translation, wanted []path) {
 		if i, ok := first[pair{have.dst.asAsked(), have.src.asAsked()}]; ok {
 			kept[i] = have
 		} else {
-			have.removed = true
+			in.cnat.untrack(have)
 		}
 	}
 	t.paths = kept
@@ -267,8 +292,20 @@ func (in *instance) replacePaths(t *translation, wanted []path) {
 		in.resolve(&p.src)
 		if p.dst.resolved && p.src.resolved {
 			p.flags |= pathActive
+			in.cnat.tracked[p.dst.addr]++
 		}
 		kept[i] = p
+	}
+}
+
+// untrack takes a path out of use. Sessions may still be pinned to it (S1).
+func (cs *cnatState) untrack(p *path) {
+	p.removed = true
+	if p.flags&pathActive == 0 {
+		return
+	}
+	if cs.tracked[p.dst.addr]--; cs.tracked[p.dst.addr] == 0 {
+		delete(cs.tracked, p.dst.addr)
 	}
 }
 
@@ -278,7 +315,7 @@ func (in *instance) deleteTranslation(id uint32) int32 {
 		return errNoSuchEntry // F2
 	}
 	for _, p := range t.paths {
-		p.removed = true
+		in.cnat.untrack(p)
 	}
 	cs := &in.cnat
 	cs.pool[id] = nil

@@ -5,6 +5,7 @@ package vppsim
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -234,16 +235,14 @@ func (s *Sim) Routes() []Route {
 			if t == nil {
 				continue
 			}
-			s.inst.fib.walk(v6, t.id, func(p netip.Prefix, r *route) {
-				if r.source != sourceAPI {
-					return
+			prefixes := slices.SortedFunc(maps.Keys(t.api), netip.Prefix.Compare)
+			for _, p := range prefixes {
+				r := Route{Table: t.id, Prefix: p}
+				for _, path := range t.api[p].paths {
+					r.Paths = append(r.Paths, RoutePath{Type: path.Type, SwIfIndex: path.SwIfIndex, NextHop: nextHop(path, v6)})
 				}
-				route := Route{Table: t.id, Prefix: p}
-				for _, path := range r.paths {
-					route.Paths = append(route.Paths, RoutePath{Type: path.Type, SwIfIndex: path.SwIfIndex, NextHop: nextHop(path, v6)})
-				}
-				out = append(out, route)
-			})
+				out = append(out, r)
+			}
 		}
 	}
 	return out

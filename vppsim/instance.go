@@ -54,8 +54,8 @@ func newInstance(number int, cfg *Config) *instance {
 		fib:     newFIB(),
 		cnat:    newCnatState(),
 	}
-	in.addInterface(Interface{Name: "local0", Down: true})
-	if len(cfg.Interfaces) > 0 {
+	in.addInterface(Interface{Name: "local0", DevType: "local", Down: true})
+	if cfg.Interfaces != nil {
 		for _, i := range cfg.Interfaces {
 			in.addInterface(i)
 		}

@@ -95,8 +95,10 @@ func (i *iface) details() *interfaces.SwInterfaceDetails {
 		InterfaceName:    i.Name,
 		InterfaceDevType: i.DevType,
 		Tag:              i.Tag,
-		LinkMtu:          9000,
-		Mtu:              []uint32{9000, 0, 0, 0},
+		Mtu:              make([]uint32, 4),
+	}
+	if i.index != 0 {
+		d.LinkMtu, d.Mtu[0] = 9000, 9000
 	}
 	if !i.Down {
 		d.Flags = interface_types.IF_STATUS_API_FLAG_ADMIN_UP | interface_types.IF_STATUS_API_FLAG_LINK_UP

@@ -4,6 +4,8 @@
 package vppsim
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,83 +15,10 @@ import (
 	"go.fd.io/govpp/binapi/ip_types"
 )
 
-// The sources of a FIB entry, strongest first, with VPP's numbers.
-const (
-	sourceSpecial   uint8 = 1
-	sourceInterface uint8 = 4
-	sourceAPI       uint8 = 8
-	sourceDefault   uint8 = 20
-)
-
-// fib is the tables of both families. The index of a table in the slice is
-// VPP's FIB index; a freed index stays nil.
-type fib struct {
-	v4, v6 []*table
-}
-
-type table struct {
-	id     uint32
-	name   string
-	routes map[netip.Prefix]*route
-}
-
-// route is what the API (or Config) put under a prefix.
-type route struct {
-	paths  []fib_types.FibPath
-	source uint8
-}
-
-func newFIB() fib {
-	// The default tables are always there and cannot be named by the API.
-	return fib{
-		v4: []*table{{name: "ipv4-VRF:0", routes: map[netip.Prefix]*route{}}},
-		v6: []*table{{name: "ipv6-VRF:0", routes: map[netip.Prefix]*route{}}},
-	}
-}
-
-func (f *fib) tables(v6 bool) *[]*table {
-	if v6 {
-		return &f.v6
-	}
-	return &f.v4
-}
-
-// table finds a table by its id.
-func (f *fib) table(v6 bool, id uint32) *table {
-	for _, t := range *f.tables(v6) {
-		if t != nil && t.id == id {
-			return t
-		}
-	}
-	return nil
-}
-
-// tableID is the id of the table with a FIB index.
-func (f *fib) tableID(v6 bool, index uint32) uint32 {
-	if ts := *f.tables(v6); index < uint32(len(ts)) && ts[index] != nil {
-		return ts[index].id
-	}
-	return invalidIndex
-}
-
-// addDefaultRoute adds the route by which packets leave unless something else
-// is said about them.
-func (f *fib) addDefaultRoute(swIf uint32, v6 bool) {
-	p, proto := netip.PrefixFrom(netip.IPv4Unspecified(), 0), fib_types.FIB_API_PATH_NH_PROTO_IP4
-	if v6 {
-		p, proto = netip.PrefixFrom(netip.IPv6Unspecified(), 0), fib_types.FIB_API_PATH_NH_PROTO_IP6
-	}
-	(*f.tables(v6))[0].routes[p] = &route{
-		source: sourceInterface,
-		paths:  []fib_types.FibPath{{SwIfIndex: swIf, Weight: 1, Proto: proto}},
-	}
-}
-
 func routeMethods() []*method {
-	add := read[ip.IPRouteAddDel, ip.IPRouteAddDelReply](func(c *call, m *ip.IPRouteAddDel) {
-		c.routeAddDel(m.IsAdd, m.IsMultipath, m.Route)
-	})
+	add := read[ip.IPRouteAddDel, ip.IPRouteAddDelReply](ipRouteAddDel)
 	add.write = true
+	add.onFail = func(m wireMessage) { m.(*ip.IPRouteAddDelReply).StatsIndex = invalidIndex }
 	return []*method{
 		add,
 		read[ip.IPRouteDump, ip.IPRouteDetails](ipRouteDump),
@@ -106,19 +35,20 @@ func ipTableAddDel(c *call, m *ip.IPTableAddDel) int32 {
 	if m.Table.TableID == 0 {
 		return 0
 	}
-	ts := c.inst.fib.tables(m.Table.IsIP6)
-	t := c.inst.fib.table(m.Table.IsIP6, m.Table.TableID)
+	v6 := m.Table.IsIP6
+	ts := c.inst.fib.tables(v6)
+	t := c.inst.fib.table(v6, m.Table.TableID)
 	switch {
 	case m.IsAdd && t == nil:
 		name := m.Table.Name
 		if name == "" {
 			family := "ipv4"
-			if m.Table.IsIP6 {
+			if v6 {
 				family = "ipv6"
 			}
 			name = fmt.Sprintf("%s-VRF:%d", family, m.Table.TableID)
 		}
-		t = &table{id: m.Table.TableID, name: name, routes: map[netip.Prefix]*route{}}
+		t = newTable(m.Table.TableID, v6, name)
 		if i := slices.Index(*ts, nil); i >= 0 {
 			(*ts)[i] = t
 		} else {
@@ -140,129 +70,179 @@ func ipTableDump(c *call, _ *ip.IPTableDump) {
 	}
 }
 
-func (c *call) routeAddDel(isAdd, isMultipath bool, r ip.IPRoute) {
-	rv, abort := c.inst.changeRoute(isAdd, isMultipath, r)
+func ipRouteAddDel(c *call, m *ip.IPRouteAddDel) {
+	rv, abort := c.inst.changeRoute(m.IsAdd, m.IsMultipath, m.Route)
 	if abort != "" {
 		c.sim.crash(abort)
 		return
 	}
-	stats := invalidIndex
-	if isAdd && rv == 0 {
-		stats = 1
+	r := &ip.IPRouteAddDelReply{Retval: rv, StatsIndex: invalidIndex}
+	if m.IsAdd && rv == 0 {
+		r.StatsIndex = 1
 	}
-	c.reply(&ip.IPRouteAddDelReply{Retval: rv, StatsIndex: stats})
+	c.reply(r)
 }
 
-// changeRoute adds or removes the paths of a prefix, or replaces them.
+// changeRoute adds paths to a prefix, removes some, or replaces all.
 func (in *instance) changeRoute(isAdd, isMultipath bool, r ip.IPRoute) (rv int32, abort string) {
 	addr := goAddress(r.Prefix.Address)
 	t := in.fib.table(addr.Is6(), r.TableID)
 	if t == nil {
 		return errNoSuchFIB, ""
 	}
-	for i := range r.Paths {
-		if rv, abort = in.checkPath(&r.Paths[i]); rv != 0 || abort != "" {
+	paths := slices.Clone(r.Paths)
+	for i := range paths {
+		if rv, abort = in.decodePath(&paths[i]); rv != 0 || abort != "" {
 			return rv, abort
 		}
 	}
-	p, err := addr.Prefix(int(r.Prefix.Len))
+	key, err := addr.Prefix(int(r.Prefix.Len))
 	if err != nil {
 		return errInvalidPrefixLen, ""
 	}
-	if len(r.Paths) == 0 && (isAdd || isMultipath) {
+	if len(paths) == 0 && (isAdd || isMultipath) {
 		return errNoPathsInRoute, ""
 	}
-	have := t.routes[p]
-	if have != nil && have.source != sourceAPI {
-		have = nil // another source's; the API's entry hides it
-	}
+	have := t.api[key]
 	switch {
 	case isAdd && isMultipath && have != nil:
-		for _, path := range r.Paths {
-			if !slices.ContainsFunc(have.paths, func(h fib_types.FibPath) bool { return samePath(h, path) }) {
-				have.paths = append(have.paths, path)
+		for _, p := range paths {
+			if !slices.ContainsFunc(have.paths, samePath(p)) {
+				have.paths = append(have.paths, p)
 			}
 		}
+	case isAdd && have != nil:
+		have.paths = paths
 	case isAdd:
-		t.routes[p] = &route{paths: slices.Clone(r.Paths), source: sourceAPI}
+		// VPP shows the host bits that the first add came with ever after.
+		have = &route{shown: netip.PrefixFrom(addr, key.Bits()), paths: paths}
+		t.api[key] = have
 	case have == nil:
-		// Removing the absent is no error.
+		return 0, "" // removing the absent is no error
 	case isMultipath:
-		have.paths = slices.DeleteFunc(have.paths, func(h fib_types.FibPath) bool {
-			return slices.ContainsFunc(r.Paths, func(p fib_types.FibPath) bool { return samePath(h, p) })
-		})
-		if len(have.paths) == 0 {
-			delete(t.routes, p)
+		for _, p := range paths {
+			have.paths = slices.DeleteFunc(have.paths, samePath(p))
 		}
 	default:
-		delete(t.routes, p)
+		have.paths = nil
 	}
+	if len(have.paths) == 0 {
+		delete(t.api, key)
+		return 0, ""
+	}
+	slices.SortStableFunc(have.paths, comparePaths)
 	return 0, ""
 }
 
-func samePath(a, b fib_types.FibPath) bool {
-	return a.Type == b.Type && a.SwIfIndex == b.SwIfIndex && a.Nh.Address == b.Nh.Address && a.TableID == b.TableID && a.Preference == b.Preference
+// special paths have neither next hop nor interface.
+func special(t fib_types.FibPathType) bool {
+	return t == fib_types.FIB_API_PATH_TYPE_DROP ||
+		t == fib_types.FIB_API_PATH_TYPE_ICMP_UNREACH || t == fib_types.FIB_API_PATH_TYPE_ICMP_PROHIBIT
 }
 
-// checkPath does to a path what VPP does while it reads it.
-func (in *instance) checkPath(p *fib_types.FibPath) (rv int32, abort string) {
+// comparePaths orders the paths of a route. To VPP all special paths are equal.
+func comparePaths(a, b fib_types.FibPath) int {
+	if sa, sb := special(a.Type), special(b.Type); sa || sb {
+		switch {
+		case sa && sb:
+			return 0
+		case sa:
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(
+		cmp.Compare(a.Type, b.Type),
+		bytes.Compare(a.Nh.Address.XXX_UnionData[:], b.Nh.Address.XXX_UnionData[:]),
+		cmp.Compare(a.SwIfIndex, b.SwIfIndex),
+		cmp.Compare(a.TableID, b.TableID),
+	)
+}
+
+func samePath(a fib_types.FibPath) func(fib_types.FibPath) bool {
+	return func(b fib_types.FibPath) bool { return comparePaths(a, b) == 0 }
+}
+
+// decodePath does to a path what VPP does while it reads it. F10: not all that
+// can be written in a path is expected, and some of that kills VPP. All cases
+// below were tried on a real one.
+func (in *instance) decodePath(p *fib_types.FibPath) (rv int32, abort string) {
+	abort = fmt.Sprintf("ip_route_add_del with a path of type %d, protocol %d, interface %d (F10)", p.Type, p.Proto, int32(p.SwIfIndex))
 	if p.Weight == 0 {
 		p.Weight = 1
 	}
+	isIP := p.Proto <= fib_types.FIB_API_PATH_NH_PROTO_IP6
+	if p.Proto > fib_types.FIB_API_PATH_NH_PROTO_BIER {
+		return -1, ""
+	}
 	switch p.Type {
-	case fib_types.FIB_API_PATH_TYPE_DROP, fib_types.FIB_API_PATH_TYPE_ICMP_UNREACH, fib_types.FIB_API_PATH_TYPE_ICMP_PROHIBIT:
+	case fib_types.FIB_API_PATH_TYPE_DROP:
 		p.SwIfIndex = invalidIndex
 		return 0, ""
-	case fib_types.FIB_API_PATH_TYPE_LOCAL:
-		return 0, ""
-	case fib_types.FIB_API_PATH_TYPE_NORMAL:
-		if p.SwIfIndex != invalidIndex {
-			if in.iface(p.SwIfIndex) == nil {
-				return errNoMatchingIntf, ""
-			}
+	case fib_types.FIB_API_PATH_TYPE_ICMP_UNREACH, fib_types.FIB_API_PATH_TYPE_ICMP_PROHIBIT:
+		p.SwIfIndex = invalidIndex
+		if isIP {
 			return 0, ""
 		}
-		if in.fib.table(p.Proto == fib_types.FIB_API_PATH_NH_PROTO_IP6, p.TableID) == nil {
-			return errNoSuchFIB, ""
+	case fib_types.FIB_API_PATH_TYPE_LOCAL:
+		if isIP && (p.SwIfIndex == invalidIndex || in.iface(p.SwIfIndex) != nil) {
+			return 0, ""
 		}
-		return 0, ""
+	case fib_types.FIB_API_PATH_TYPE_NORMAL, fib_types.FIB_API_PATH_TYPE_SOURCE_LOOKUP:
+		p.Type = fib_types.FIB_API_PATH_TYPE_NORMAL
+		switch {
+		case p.Proto == fib_types.FIB_API_PATH_NH_PROTO_BIER:
+			return errNoSuchFIB, ""
+		case !isIP:
+		case p.SwIfIndex != invalidIndex && in.iface(p.SwIfIndex) == nil:
+			return errNoMatchingIntf, ""
+		case p.SwIfIndex == invalidIndex && in.fib.table(p.Proto == fib_types.FIB_API_PATH_NH_PROTO_IP6, p.TableID) == nil:
+			return errNoSuchFIB, ""
+		default:
+			return 0, ""
+		}
+	case fib_types.FIB_API_PATH_TYPE_DVR, fib_types.FIB_API_PATH_TYPE_INTERFACE_RX:
+		if p.SwIfIndex != invalidIndex {
+			return 0, ""
+		}
 	case fib_types.FIB_API_PATH_TYPE_CLASSIFY:
 		return errNoSuchTable, ""
+	case fib_types.FIB_API_PATH_TYPE_UDP_ENCAP, fib_types.FIB_API_PATH_TYPE_BIER_IMP:
+	default:
+		if p.Proto != fib_types.FIB_API_PATH_NH_PROTO_MPLS {
+			// A type VPP does not know becomes a path to local0.
+			p.Type, p.SwIfIndex = fib_types.FIB_API_PATH_TYPE_NORMAL, 0
+			return 0, ""
+		}
 	}
-	return 0, fmt.Sprintf("ip_route_add_del with a path of type %d (F10)", p.Type)
+	return 0, abort
 }
 
 func ipRouteDump(c *call, m *ip.IPRouteDump) {
-	c.inst.fib.walk(m.Table.IsIP6, m.Table.TableID, func(p netip.Prefix, r *route) {
-		c.reply(&ip.IPRouteDetails{Route: ip.IPRoute{
-			TableID: m.Table.TableID, StatsIndex: 1, Prefix: apiPrefix(p), Paths: r.paths,
-		}})
-	})
-}
-
-func ipRouteV2Dump(c *call, m *ip.IPRouteV2Dump) {
-	c.inst.fib.walk(m.Table.IsIP6, m.Table.TableID, func(p netip.Prefix, r *route) {
-		if m.Src == 0 || m.Src == r.source {
-			c.reply(&ip.IPRouteV2Details{Route: ip.IPRouteV2{
-				TableID: m.Table.TableID, StatsIndex: 1, Prefix: apiPrefix(p), Src: r.source, Paths: r.paths,
-			}})
-		}
-	})
-}
-
-// walk visits the routes of a table, sorted by prefix.
-func (f *fib) walk(v6 bool, id uint32, visit func(netip.Prefix, *route)) {
-	t := f.table(v6, id)
+	t := c.inst.fib.table(m.Table.IsIP6, m.Table.TableID)
 	if t == nil {
 		return
 	}
-	prefixes := make([]netip.Prefix, 0, len(t.routes))
-	for p := range t.routes {
-		prefixes = append(prefixes, p)
+	for _, e := range c.inst.entries(t) {
+		c.reply(&ip.IPRouteDetails{Route: ip.IPRoute{
+			TableID: t.id, StatsIndex: 1, Prefix: apiPrefix(e.prefix), Paths: e.paths,
+		}})
 	}
-	slices.SortFunc(prefixes, netip.Prefix.Compare)
-	for _, p := range prefixes {
-		visit(p, t.routes[p])
+}
+
+// ipRouteV2Dump filters by the strongest source of an entry, so a route of the
+// API under an address that cnat has put into the FIB is not found by "API".
+func ipRouteV2Dump(c *call, m *ip.IPRouteV2Dump) {
+	t := c.inst.fib.table(m.Table.IsIP6, m.Table.TableID)
+	if t == nil {
+		return
+	}
+	for _, e := range c.inst.entries(t) {
+		if m.Src == 0 || m.Src == e.source {
+			c.reply(&ip.IPRouteV2Details{Route: ip.IPRouteV2{
+				TableID: t.id, StatsIndex: 1, Prefix: apiPrefix(e.prefix), Src: e.source, Paths: e.paths,
+			}})
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package vppsim
 
 import (
 	"net/netip"
+	"slices"
 
 	"go.fd.io/govpp/binapi/cnat"
 	"go.fd.io/govpp/binapi/interface_types"
@@ -35,8 +36,11 @@ type snatEntry struct {
 
 type snatState struct {
 	pool     []*snatEntry
+	free     []*snatEntry          // removed, to be used again, the last one first
 	by4, by6 map[uint32]*snatEntry // by forward FIB index
-	standard *snatEntry            // for FIBs without an entry
+	// standard is for FIBs without an entry. VPP does not reset it when the
+	// entry is removed, so what it points to may be a removed entry.
+	standard *snatEntry
 }
 
 // get returns the entry for a FIB, or the default one, or nil.
@@ -96,8 +100,7 @@ func (in *instance) setSNAT(m *binapi2606.CnatSetSnatAddressesV2) int32 {
 		return 0
 	}
 	if e == nil {
-		e = &snatEntry{flags: m.Flags, ip4: endpoint{swIf: invalidIndex}, ip6: endpoint{swIf: invalidIndex, v6: true}}
-		ss.pool = append(ss.pool, e)
+		e = ss.add(m.Flags)
 		if m.Flags&binapi2606.CnatSnatPolicyUseAsDefault != 0 {
 			ss.standard = e
 		}
@@ -128,9 +131,7 @@ func (in *instance) announceSNAT(e *snatEntry, ep *endpoint) {
 	if !ep.resolved || e.flags&binapi2606.CnatSnatPolicyNoClient != 0 {
 		return
 	}
-	if _, ok := in.cnat.vips[ep.addr]; !ok {
-		in.cnat.vips[ep.addr] = &vip{addr: ep.addr, exclusive: true, returnOnly: true}
-	}
+	in.cnat.claim(vip{addr: ep.addr, exclusive: true, returnOnly: true})
 }
 
 func (in *instance) removeSNAT(e *snatEntry, fib uint32) {
@@ -144,15 +145,22 @@ func (in *instance) removeSNAT(e *snatEntry, fib uint32) {
 	}
 	delete(ss.by4, fib)
 	delete(ss.by6, fib)
-	for i, p := range ss.pool {
-		if p == e {
-			ss.pool = append(ss.pool[:i:i], ss.pool[i+1:]...)
-			break
-		}
+	if i := slices.Index(ss.pool, e); i >= 0 {
+		ss.pool = slices.Delete(ss.pool, i, i+1)
+		ss.free = append(ss.free, e)
 	}
-	if ss.standard == e {
-		ss.standard = nil
+}
+
+// add makes a new entry, in the place of the one removed last if there is one.
+func (ss *snatState) add(flags binapi2606.CnatSnatPolicyFlags) *snatEntry {
+	e := &snatEntry{}
+	if n := len(ss.free); n > 0 {
+		e = ss.free[n-1]
+		ss.free = ss.free[:n-1]
 	}
+	*e = snatEntry{flags: flags}
+	ss.pool = append(ss.pool, e)
+	return e
 }
 
 func cnatGetSnatAddresses(c *call, _ *cnat.CnatGetSnatAddresses) {
@@ -215,7 +223,7 @@ func cnatSnatPolicyAddDelExcludePfx(c *call, m *cnat.CnatSnatPolicyAddDelExclude
 	}
 	p, err := goAddress(m.Prefix.Address).Prefix(int(m.Prefix.Len))
 	if err != nil {
-		return errInvalidPrefixLen
+		return 0 // VPP takes a length that cannot be, to no effect
 	}
 	if e.prefixes == nil {
 		e.prefixes = map[netip.Prefix]bool{}

@@ -4,6 +4,8 @@
 package binapi2606
 
 import (
+	"math/bits"
+
 	"go.fd.io/govpp/api"
 	"go.fd.io/govpp/binapi/interface_types"
 	"go.fd.io/govpp/binapi/ip_types"
@@ -251,9 +253,16 @@ func (*CnatSessionDump) GetMessageName() string { return "cnat_session_dump" }
 
 // Cnat5tuple is the identity of a flow, source first.
 type Cnat5tuple struct {
-	Addr    [2]ip_types.Address
+	Addr [2]ip_types.Address
+	// Port is as on the wire. On a little-endian machine 26.06 sends the ports
+	// of a session with their bytes swapped (80 arrives as 20480); see Ports.
 	Port    [2]uint16
 	IPProto ip_types.IPProto
+}
+
+// Ports returns source and destination port with the bytes in order.
+func (t *Cnat5tuple) Ports() (src, dst uint16) {
+	return bits.ReverseBytes16(t.Port[0]), bits.ReverseBytes16(t.Port[1])
 }
 
 // The flags of a session that matter to a reader of a dump.
