@@ -54,6 +54,11 @@ func typeOf(obj metav1.Object) metav1.TypeMeta {
 	return metav1.TypeMeta{}
 }
 
+// setType fills in apiVersion and kind, which clients leave empty.
+func setType(obj object, t metav1.TypeMeta) {
+	obj.GetObjectKind().SetGroupVersionKind(t.GroupVersionKind())
+}
+
 // objectKey names an object among all kinds.
 type objectKey struct{ kind, namespace, name string }
 
@@ -169,7 +174,7 @@ func decodeObject(raw []byte, inherited metav1.TypeMeta) (obj object, warnings [
 // type. Nothing else is made up: a creationTimestamp that is not there stays
 // zero (then namespace and name decide who was first), and so does the UID.
 func complete(obj object, t metav1.TypeMeta) error {
-	obj.GetObjectKind().SetGroupVersionKind(t.GroupVersionKind())
+	setType(obj, t)
 	obj.SetManagedFields(nil)
 	name, namespace := obj.GetName(), obj.GetNamespace()
 	if name == "" {

@@ -35,14 +35,9 @@ func replay(t *testing.T, p Replay, text string) (s *sink, errs, warnings []stri
 }
 
 func TestReplayOfARealRecording(t *testing.T) {
-	f, err := os.Open("testdata/recorded-watch.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
 	s := newSink()
 	lines := 0
-	err = ReadRecording(f, "recorded-watch.jsonl", func(r Recorded) error {
+	err := ReadRecording(strings.NewReader(readTestdata(t)), "recorded-watch.jsonl", func(r Recorded) error {
 		lines++
 		if r.Line != lines || r.Event.Source != SourceReplay {
 			t.Errorf("event %d is %+v", lines, r)
@@ -63,6 +58,15 @@ func TestReplayOfARealRecording(t *testing.T) {
 	if got := s.holding(); lines != 49 || !slices.Equal(got, want) {
 		t.Errorf("after %d events there is %q,\nwanted %q", lines, got, want)
 	}
+}
+
+func readTestdata(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/recorded-watch.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 const (

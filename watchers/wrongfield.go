@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -129,7 +129,7 @@ func wantedByType(t reflect.Type) string {
 		return "a time such as 2026-01-31T12:00:00Z"
 	case reflect.TypeFor[intstr.IntOrString]():
 		return "a port number, or the name of a port"
-	case reflect.TypeFor[resource.Quantity]():
+	case reflect.TypeFor[apiresource.Quantity]():
 		return "a quantity such as 100m or 2Gi"
 	}
 	return "a " + t.String()
