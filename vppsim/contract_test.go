@@ -712,6 +712,8 @@ func f10() (dies, lives [][]fib_types.FibPath) {
 	return dies, lives
 }
 
+type interfaceIndex = interface_types.InterfaceIndex
+
 var updateGolden = flag.Bool("update", false, "write testdata/contract.txt, from the real VPP if VPP_BIN names one")
 
 // TestContract holds conversations with the simulator and, when VPP_BIN names

@@ -29,8 +29,10 @@ const (
 
 var errFrame = errors.New("malformed frame")
 
-// readFrame returns the next message. It reuses buf when that is large enough.
-// An error that is errFrame means that the stream cannot be followed any more.
+// readFrame returns the next message, in buf if that is large enough. The
+// capacity of the message is its length, because the codec would read beyond
+// the end of a truncated one otherwise. An error that is errFrame means that
+// the stream cannot be followed any more.
 func readFrame(r io.Reader, buf []byte) ([]byte, error) {
 	var header [headerLen]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -43,7 +45,7 @@ func readFrame(r io.Reader, buf []byte) ([]byte, error) {
 	if uint32(cap(buf)) < n {
 		buf = make([]byte, n)
 	}
-	buf = buf[:n]
+	buf = buf[:n:n]
 	if _, err := io.ReadFull(r, buf); err != nil {
 		return nil, err
 	}

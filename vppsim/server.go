@@ -167,7 +167,7 @@ func (c *client) write() {
 func (s *Sim) read(c *client) {
 	defer s.forget(c)
 	r := bufio.NewReaderSize(c.conn, 64<<10)
-	buf := make([]byte, 0, 4<<10)
+	buf := make([]byte, 0, 64<<10)
 	for {
 		msg, err := readFrame(r, buf)
 		if err != nil {
@@ -178,9 +178,6 @@ func (s *Sim) read(c *client) {
 				s.log.WithError(err).WithField("client", c.name).Debug("client lost")
 			}
 			return
-		}
-		if cap(msg) <= 64<<10 {
-			buf = msg[:0]
 		}
 		if !s.handle(c, msg) {
 			// The client leaves or is gone; what is still to be written is the

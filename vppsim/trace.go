@@ -113,8 +113,13 @@ type tracer struct {
 	verdict Verdict
 
 	// What a session would have to remember.
-	path *path
-	vip  *vip
+	met      bool // a node of cnat
+	inFIB    bool // and that was behind a VIP in the FIB
+	path     *path
+	vip      *vip
+	noReturn bool
+
+	leftByFeature bool // the interface it left by has the feature
 }
 
 func (tr *tracer) flow() flow {
@@ -137,7 +142,10 @@ func (tr *tracer) run() {
 	to := tr.packet.Dst.Addr()
 	// C3: without the feature on the interface, cnat is only where the FIB
 	// leads to it.
-	if rx.cnat > 0 {
+	tr.met = rx.cnat > 0
+	// Twice enabled is not enabled: the first round of the nodes makes the
+	// session, the second takes that for known, and nothing is translated.
+	if rx.cnat == 1 {
 		if vip := in.cnat.vips[to]; vip != nil {
 			if t := in.cnat.find(vip, tr.packet.Dst.Port(), uint8(tr.packet.Proto)); t != nil {
 				if !tr.translate(t) {
@@ -150,12 +158,15 @@ func (tr *tracer) run() {
 	e := in.lookup(in.table0(to), to)
 	if e.vip != nil && tr.path == nil {
 		// C1: the FIB has cnat for the whole address, from every interface.
-		switch t := in.cnat.find(e.vip, tr.packet.Dst.Port(), uint8(tr.packet.Proto)); {
-		case e.vip.returnOnly:
+		if e.vip.returnOnly {
 			v.Route = e.prefix
 			tr.end(Dropped, "%s takes replies to source NATed flows only", to)
 			return
-		case t != nil:
+		}
+		tr.met, tr.inFIB = true, true
+		t := in.cnat.find(e.vip, tr.packet.Dst.Port(), uint8(tr.packet.Proto))
+		switch {
+		case t != nil && rx.cnat < 2:
 			if !tr.translate(t) {
 				return
 			}
@@ -184,6 +195,7 @@ func (tr *tracer) translate(t *translation) bool {
 		return false
 	}
 	tr.path, tr.vip = p, t.owner
+	tr.noReturn = t.flags&uint8(types.FlagNoReturnSession) != 0
 	v := &tr.verdict
 	port := p.dst.port
 	if port == 0 {
@@ -257,7 +269,8 @@ func (tr *tracer) sourceNAT(rx *iface) {
 	tx := tr.in.iface(v.Interface)
 	v6 := v.Dst.Addr().Is6()
 	policy := tr.in.snat.get(v6, 0)
-	if rx.cnat == 0 || tx.cnat == 0 || policy == nil || !policy.wants(rx.index, tx.index, v.Src.Addr(), v.Dst.Addr()) {
+	tr.leftByFeature = rx.cnat == 1 && tx.cnat > 0
+	if rx.cnat != 1 || tx.cnat == 0 || policy == nil || !policy.wants(rx.index, tx.index, v.Src.Addr(), v.Dst.Addr()) {
 		return
 	}
 	ep := policy.ip4
