@@ -88,7 +88,6 @@ func (s *Session) exchangeWrites(ctx context.Context, writes []types.CnatWrite, 
 		if w.Entry != nil {
 			m = &cnat.CnatTranslationUpdate{Translation: toBinapi(w.Entry)}
 		}
-		s.count(m)
 		return m
 	}
 	err := s.exchange(ctx, requests{n: len(send), at: at}, func(got api.Message) (bool, error) {

@@ -25,7 +25,6 @@ const dumpReplySize = 1 << 16
 // caller's to read.
 func call[R api.Message](ctx context.Context, s *Session, req api.Message) (R, error) {
 	var reply R
-	s.count(req)
 	err := s.exchange(ctx, requests{n: 1, at: func(int) api.Message { return req }},
 		func(got api.Message) (bool, error) {
 			var ok bool
@@ -43,7 +42,6 @@ func call[R api.Message](ctx context.Context, s *Session, req api.Message) (R, e
 
 // dump sends one dump request and calls each for every details message.
 func dump[D api.Message](ctx context.Context, s *Session, req api.Message, each func(D)) error {
-	s.count(req)
 	reqs := []api.Message{req, &memclnt.ControlPing{}}
 	err := s.exchange(ctx, requests{n: 2, at: func(i int) api.Message { return reqs[i] }, replySize: dumpReplySize},
 		func(got api.Message) (bool, error) {
@@ -113,7 +111,7 @@ func (s *Session) exchange(ctx context.Context, reqs requests, onReply func(api.
 	if err != nil {
 		return s.lost(err)
 	}
-	send := &sender{stream: stream, tokens: make(chan struct{}, window), first: make(chan struct{}), done: make(chan struct{})}
+	send := &sender{session: s, stream: stream, tokens: make(chan struct{}, window), first: make(chan struct{}), done: make(chan struct{})}
 	go send.run(ctx, reqs, cancel)
 	// A sender can be stuck in a write to a VPP that is stopped. The stream is
 	// then given back when the write ends, as VPP goes on or goes away.
@@ -172,10 +170,11 @@ func (s *Session) lost(cause error) error {
 // sender writes the requests of an exchange from a goroutine of its own: a
 // write blocks when VPP is stopped and its socket is full.
 type sender struct {
-	stream api.Stream
-	tokens chan struct{} // one for each message whose reply is due
-	first  chan struct{} // closed when the first message is out
-	done   chan struct{}
+	session *Session
+	stream  api.Stream
+	tokens  chan struct{} // one for each message whose reply is due
+	first   chan struct{} // closed when the first message is out
+	done    chan struct{}
 }
 
 func (w *sender) run(ctx context.Context, reqs requests, fail context.CancelCauseFunc) {
@@ -186,7 +185,9 @@ func (w *sender) run(ctx context.Context, reqs requests, fail context.CancelCaus
 		case <-ctx.Done():
 			return
 		}
-		if err := w.stream.SendMsg(reqs.at(i)); err != nil {
+		m := reqs.at(i)
+		w.session.count(m)
+		if err := w.stream.SendMsg(m); err != nil {
 			fail(fmt.Errorf("send: %w", err))
 			return
 		}

@@ -124,10 +124,9 @@ func (s *Session) Err() error {
 func (s *Session) finish(d time.Duration) {
 	idle := make(chan struct{})
 	go func() {
-		s.busy.Lock()
-		close(idle)
-		<-s.ctx.Done() // nothing new begins until the session has ended
-		s.busy.Unlock()
+		defer close(idle)
+		s.busy.Lock() // waits for all who hold it for reading
+		defer s.busy.Unlock()
 	}()
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -143,6 +142,9 @@ func (s *Session) finish(d time.Duration) {
 // dead client), and returns when that is done or ConnectTimeout is over.
 // It may be called more than once.
 func (s *Session) Close() {
+	if s.Err() == nil {
+		s.takeLeave()
+	}
 	s.fail(errors.New("closed"))
 	t := time.NewTimer(s.cfg.ConnectTimeout)
 	defer t.Stop()
@@ -152,6 +154,21 @@ func (s *Session) Close() {
 		// A stopped VPP with a full socket: the goroutine ends when VPP goes on
 		// or goes away.
 		s.log.Warn("VPP does not take our leave; giving up on the connection")
+	}
+}
+
+// takeLeave sends sockclnt_delete. govpp's client does so too, but takes the id
+// of sockclnt_delete_reply for it where that one comes later in VPP's
+// message table, and VPP then is left to find out about the dead client.
+func (s *Session) takeLeave() {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.ConnectTimeout)
+	defer cancel()
+	ping, err := call[*memclnt.ControlPingReply](ctx, s, &memclnt.ControlPing{})
+	if err == nil {
+		_, err = call[*memclnt.SockclntDeleteReply](ctx, s, &memclnt.SockclntDelete{Index: ping.ClientIndex})
+	}
+	if err != nil {
+		s.log.WithError(err).Debug("taking leave of VPP")
 	}
 }
 
