@@ -1,0 +1,169 @@
+// Copyright The calico-vpp-services authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	tomb "gopkg.in/tomb.v2"
+
+	"calico-vpp-services/inspect"
+	"calico-vpp-services/services"
+	"calico-vpp-services/watchers"
+)
+
+// inputFlags say where the objects come from.
+type inputFlags struct {
+	kubeconfig string
+	manifests  string
+}
+
+func (i *inputFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&i.kubeconfig, "kubeconfig", "", "watch the API server of this kubeconfig (default: the cluster that this pod is in)")
+	f.StringVar(&i.manifests, "manifests", "", "watch a YAML or JSON file, or a directory of them, instead of an API server")
+	cmd.MarkFlagsMutuallyExclusive("kubeconfig", "manifests")
+}
+
+// sourceName is the name of the watcher that the flags ask for.
+func (i *inputFlags) sourceName() (string, error) {
+	switch {
+	case i.manifests != "":
+		return watchers.SourceFiles, nil
+	case i.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "":
+		return "", errors.New("no input: give --manifests (try --manifests yaml/demo) or --kubeconfig, or run in a pod of a cluster")
+	}
+	return watchers.SourceKubernetes, nil
+}
+
+// source builds the watcher and returns how to serve it.
+func (i *inputFlags) source(cfg *services.Config, sink *services.Server, log *logrus.Entry) (func(*tomb.Tomb) error, error) {
+	log = log.WithField("part", "watchers")
+	selection := watchers.Selection{ProxyName: cfg.Resolve.ServiceProxyName}
+	if i.manifests != "" {
+		fc := watchers.DefaultFilesConfig(i.manifests)
+		fc.Selection = selection
+		w, err := watchers.NewFiles(fc, sink, log)
+		if err != nil {
+			return nil, err
+		}
+		return w.Serve, nil
+	}
+	client, err := watchers.NewClientset(i.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	w, err := watchers.NewKubernetes(watchers.KubernetesConfig{Client: client, NodeName: cfg.NodeName, Selection: selection}, sink, log)
+	if err != nil {
+		return nil, err
+	}
+	return w.Serve, nil
+}
+
+type runOptions struct {
+	input   inputFlags
+	vpp     vppFlags
+	node    nodeFlags
+	socket  string
+	once    bool
+	timeout time.Duration
+	output  string
+	resync  time.Duration
+}
+
+func newRun(log *logrus.Entry) *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the agent: keep VPP's translations as the objects ask",
+		Long: `run watches Services, EndpointSlices and this node's Node, and keeps the translations in
+VPP's cnat plugin as they ask, until it is interrupted. What is in VPP then stays.
+
+With --once it writes what is to be written, prints the table, and ends: with exit code 0 if
+everything could be programmed.`,
+		Example: `  # a small shop on the embedded simulator: no cluster, no VPP
+  calico-vpp-services run --manifests yaml/demo --vpp embedded --node-name node-a --once
+
+  # a real VPP and a real cluster
+  calico-vpp-services run --kubeconfig ~/.kube/config --vpp-api-socket /run/vpp/api.sock --node-name node-a`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd, log) },
+	}
+	o.input.register(cmd)
+	o.vpp.register(cmd, "")
+	o.node.register(cmd)
+	adminSocketFlag(cmd, &o.socket)
+	f := cmd.Flags()
+	f.BoolVar(&o.once, "once", false, "program what the objects ask for now, print the table, and end")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --once: how long to wait for the objects and for VPP")
+	f.StringVarP(&o.output, "output", "o", "table", "with --once: form of the table: table, wide, json, yaml")
+	f.DurationVar(&o.resync, "resync-period", 60*time.Second, "how often VPP is dumped and compared; 0 is never")
+	return cmd
+}
+
+func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
+	ctx := cmd.Context()
+	format, err := inspect.ParseFormat(o.output, inspect.Table, inspect.Wide, inspect.JSON, inspect.YAML)
+	if err != nil {
+		return fmt.Errorf("-o: %w", err)
+	}
+	name, err := o.input.sourceName()
+	if err != nil {
+		return err
+	}
+	cfg := services.DefaultConfig("")
+	cfg.Sources = []string{name}
+	cfg.ResyncPeriod = o.resync
+	if err := o.node.apply(&cfg); err != nil {
+		return err
+	}
+	a, err := newAgent(ctx, log, o.vpp, cfg)
+	if err != nil {
+		return err
+	}
+	defer a.finish(&err)
+	serve, err := o.input.source(&cfg, a.server, log)
+	if err != nil {
+		return err
+	}
+	if o.once {
+		a.run(serve)
+		return once(ctx, a, cmd.OutOrStdout(), format, o.timeout)
+	}
+	admin, err := inspect.NewServer(o.socket, a.server, log.WithField("part", "inspect"))
+	if err != nil {
+		return err
+	}
+	a.run(admin.ServeAdmin)
+	a.run(serve)
+	log.WithFields(logrus.Fields{"node": cfg.NodeName, "admin": o.socket}).Info("running; ask `calico-vpp-services show translations`")
+	a.wait(ctx)
+	log.Info("ending; VPP is left as it is")
+	return nil
+}
+
+// once prints the table when everything is settled, and also when not.
+func once(ctx context.Context, a *agent, w io.Writer, format inspect.Format, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	settled := make(chan error, 1)
+	go func() { settled <- a.server.Settle(ctx) }()
+	var err error
+	select {
+	case err = <-settled:
+	case <-a.work.Dying():
+		return nil // the agent's end says why
+	}
+	if perr := inspect.Print(w, format, a.server.Translations()); perr != nil {
+		return errors.Join(err, perr)
+	}
+	return err
+}
