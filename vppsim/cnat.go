@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"go.fd.io/govpp/binapi/cnat"
-	"go.fd.io/govpp/binapi/interface_types"
 	"go.fd.io/govpp/binapi/ip_types"
 
 	"calico-vpp-services/vpplink/binapi2606"
@@ -66,22 +65,6 @@ type vip struct {
 	returnOnly   bool // made for a SNAT address: the FIB entry takes replies only
 	translations int
 	sessions     int
-}
-
-// endpoint is an address or the first address of an interface, with a port.
-type endpoint struct {
-	addr     netip.Addr
-	port     uint16
-	swIf     uint32 // invalidIndex if given by address
-	v6       bool
-	resolved bool
-}
-
-// asAsked is the endpoint as a request would name it: VPP's comparison of
-// endpoints ignores whether they are resolved.
-func (e endpoint) asAsked() endpoint {
-	e.resolved = false
-	return e
 }
 
 // path is VPP's "endpoint tracker".
@@ -332,9 +315,7 @@ func (in *instance) deleteTranslation(id uint32) int32 {
 // translations as well.
 func cnatSessionPurge(c *call, _ *cnat.CnatSessionPurge) int32 {
 	cs := &c.inst.cnat
-	for f := range cs.sessions {
-		cs.endSession(f)
-	}
+	cs.endAll()
 	for id := range cs.pool {
 		c.inst.deleteTranslation(uint32(id))
 	}
@@ -362,42 +343,6 @@ func cnatTranslationDump(c *call, _ *cnat.CnatTranslationDump) {
 		}
 		c.reply(d)
 	}
-}
-
-// decodeEndpoint reads an endpoint. One whose interface index is not ^0 is
-// "the first address of that interface", whatever its address says: a client
-// that leaves the index at 0 gets local0, and a path that never gets active.
-func (in *instance) decodeEndpoint(e cnat.CnatEndpoint) (endpoint, int32) {
-	out := endpoint{port: e.Port, swIf: uint32(e.SwIfIndex)}
-	if out.swIf == invalidIndex {
-		out.addr = goAddress(e.Addr)
-		out.v6 = out.addr.Is6()
-		return out, 0
-	}
-	if e.IfAf != ip_types.ADDRESS_IP4 && e.IfAf != ip_types.ADDRESS_IP6 {
-		return out, errInvalidAddrFamily
-	}
-	out.v6 = e.IfAf == ip_types.ADDRESS_IP6
-	return out, 0
-}
-
-func (in *instance) resolve(e *endpoint) {
-	if e.swIf == invalidIndex {
-		e.resolved = true
-	} else if a, ok := in.firstAddress(e.swIf, e.v6); ok {
-		e.addr, e.resolved = a, true
-	}
-}
-
-func encodeEndpoint(e endpoint) cnat.CnatEndpoint {
-	out := cnat.CnatEndpoint{SwIfIndex: interface_types.InterfaceIndex(e.swIf), Port: e.port}
-	if e.v6 {
-		out.IfAf = ip_types.ADDRESS_IP6
-	}
-	if e.resolved {
-		out.Addr = apiAddress(e.addr)
-	}
-	return out
 }
 
 // knownProto tells whether VPP has a name for an IP protocol.

@@ -19,6 +19,7 @@ import (
 	"go.fd.io/govpp/adapter/socketclient"
 	"go.fd.io/govpp/api"
 	"go.fd.io/govpp/binapi/cnat"
+	"go.fd.io/govpp/binapi/feature"
 	"go.fd.io/govpp/binapi/fib_types"
 	interfaces "go.fd.io/govpp/binapi/interface"
 	"go.fd.io/govpp/binapi/interface_types"
@@ -321,11 +322,28 @@ var contract = []struct {
 	{
 		name: "features",
 		talk: func(s *conversation) {
-			for _, index := range []interface_types.InterfaceIndex{0, 1, 1, 9} {
-				for _, on := range []bool{true, false} {
+			ask := func(index interface_types.InterfaceIndex, arc, name string) {
+				var r feature.FeatureIsEnabledReply
+				if s.call(&feature.FeatureIsEnabled{ArcName: arc, FeatureName: name, SwIfIndex: index}, &r) {
+					s.say("%s on %s of %d: %d %v", name, arc, index, r.Retval, r.IsEnabled)
+				}
+			}
+			for _, index := range []interface_types.InterfaceIndex{0, 1, 9} {
+				for _, on := range []bool{false, true, true, false, false, false} {
 					var r binapi2606.FeatureCnatEnableDisableReply
 					s.do(fmt.Sprintf("feature %d %v", index, on), &binapi2606.FeatureCnatEnableDisable{SwIfIndex: index, EnableDisable: on}, &r, &r.Retval)
+					ask(index, "ip4-unicast", "cnat-input-ip4")
 				}
+			}
+			var r binapi2606.FeatureCnatEnableDisableReply
+			s.do("feature 1 true", &binapi2606.FeatureCnatEnableDisable{SwIfIndex: 1, EnableDisable: true}, &r, &r.Retval)
+			for _, f := range [][2]string{
+				{"ip4-unicast", "cnat-lookup-ip4"}, {"ip6-unicast", "cnat-lookup-ip6"}, {"ip6-unicast", "cnat-input-ip6"},
+				{"ip4-output", "cnat-output-ip4"}, {"ip4-output", "cnat-writeback-ip4"}, {"ip6-output", "cnat-output-ip6"},
+				{"ip6-output", "cnat-writeback-ip6"}, {"ip4-unicast", "cnat-input-ip6"}, {"ip4-output", "cnat-input-ip4"},
+				{"no-arc", "cnat-input-ip4"}, {"ip4-unicast", "no-feature"}, {"ip4-unicast", "ip4-no-such"},
+			} {
+				ask(1, f[0], f[1])
 			}
 		},
 	},

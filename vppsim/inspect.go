@@ -144,8 +144,11 @@ type SNAT struct {
 	// Features are the interfaces with the cnat feature on, sorted. It is no
 	// part of the policy, but nothing works without it (C3).
 	Features []uint32
+	// Doubled are those of Features that were enabled more than once: VPP
+	// counts, and translates nothing there (measured).
+	Doubled []uint32
 	// Policies counts the SNAT entries of all FIBs; 0 means that none was ever
-	// set and all else but Features is zero.
+	// set and all else but Features and Doubled is zero.
 	Policies int
 }
 
@@ -157,6 +160,9 @@ func (s *Sim) SNAT() SNAT {
 	for _, i := range s.inst.interfaces {
 		if i.cnat > 0 {
 			out.Features = append(out.Features, i.index)
+		}
+		if i.cnat > 1 {
+			out.Doubled = append(out.Doubled, i.index)
 		}
 	}
 	e := s.inst.snat.first()

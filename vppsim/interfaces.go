@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.fd.io/govpp/binapi/feature"
 	interfaces "go.fd.io/govpp/binapi/interface"
 	"go.fd.io/govpp/binapi/interface_types"
 	"go.fd.io/govpp/binapi/ip"
@@ -70,6 +71,7 @@ func interfaceMethods() []*method {
 	return []*method{
 		read[interfaces.SwInterfaceDump, interfaces.SwInterfaceDetails](swInterfaceDump),
 		read[ip.IPAddressDump, ip.IPAddressDetails](ipAddressDump),
+		read[feature.FeatureIsEnabled, feature.FeatureIsEnabledReply](featureIsEnabled),
 	}
 }
 
@@ -119,6 +121,27 @@ func ipAddressDump(c *call, m *ip.IPAddressDump) {
 			})
 		}
 	}
+}
+
+// cnatNodes are the nodes that feature_cnat_enable_disable puts on an
+// interface's arcs.
+var cnatNodes = map[string][]string{
+	"ip4-unicast": {"cnat-input-ip4", "cnat-lookup-ip4"},
+	"ip6-unicast": {"cnat-input-ip6", "cnat-lookup-ip6"},
+	"ip4-output":  {"cnat-output-ip4", "cnat-writeback-ip4"},
+	"ip6-output":  {"cnat-output-ip6", "cnat-writeback-ip6"},
+}
+
+// featureIsEnabled: VPP calls an arc or a feature enabled that it does not know,
+// because its error is not zero. The simulator knows those of cnat.
+func featureIsEnabled(c *call, m *feature.FeatureIsEnabled) {
+	r := &feature.FeatureIsEnabledReply{}
+	if i := c.inst.iface(uint32(m.SwIfIndex)); i == nil {
+		r.Retval = errInvalidSwIfIndex
+	} else {
+		r.IsEnabled = i.cnat > 0 || !slices.Contains(cnatNodes[m.ArcName], m.FeatureName)
+	}
+	c.reply(r)
 }
 
 // apiAddress is a as binapi writes it; the zero Addr gives IPv4's zeros.

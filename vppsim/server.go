@@ -83,7 +83,7 @@ func removeStale(path string) error {
 
 // client is one connection.
 type client struct {
-	conn  *net.UnixConn
+	conn  net.Conn
 	inst  *instance
 	index uint32 // what sockclnt_create_reply told it
 	name  string

@@ -40,7 +40,7 @@ type session struct {
 // (S1), and its replies find their way back. A flow that was not translated is
 // remembered as well, and stays so for as long as it goes on, although there
 // may be a translation by then (measured). What was remembered is what
-// cnat_session_dump reports; it ends with Sweep or cnat_session_purge.
+// cnat_session_dump reports; it ends with Sweep, Expire or cnat_session_purge.
 func (s *Sim) Send(p Packet) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,6 +150,19 @@ func (s *Sim) Sweep() int {
 		}
 	}
 	return n
+}
+
+// Expire ends all sessions, as time does when no packets come (S4).
+func (s *Sim) Expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inst.cnat.endAll()
+}
+
+func (cs *cnatState) endAll() {
+	for f := range cs.sessions {
+		cs.forget(f)
+	}
 }
 
 func cnatSessionDump(c *call, _ *binapi2606.CnatSessionDump) {

@@ -36,12 +36,13 @@ type Config struct {
 	// missing from the message table. Hiding feature_cnat_enable_disable makes
 	// the simulator look like a VPP older than 26.06 (vpp-facts M2).
 	HideMessages []string
-	// NodeAddresses are the addresses of the uplink when Interfaces is empty.
+	// NodeAddresses are the addresses of the uplink when Interfaces is nil.
 	// None stands for 192.0.2.11/24 and 2001:db8::11/64.
 	NodeAddresses []netip.Prefix
 	// Interfaces are the interfaces a new VPP has beside local0, in the order
-	// of their indexes from 1 on. None stands for one uplink, with a default
-	// route of each family of its addresses.
+	// of their indexes from 1 on. Nil stands for one interface "uplink0", with
+	// a default route for each family of its addresses; interfaces that are
+	// listed here have no default route.
 	Interfaces []Interface
 }
 
@@ -84,6 +85,17 @@ func New(cfg Config) (*Sim, error) {
 	if cfg.Socket == "" {
 		return nil, errors.New("vppsim: Config.Socket is empty")
 	}
+	s := build(cfg)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.boot(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// build makes a simulator without a VPP in it.
+func build(cfg Config) *Sim {
 	if cfg.Version == "" {
 		cfg.Version = DefaultVersion
 	}
@@ -105,12 +117,7 @@ func New(cfg Config) (*Sim, error) {
 	}
 	s.rnd = rand.New(rand.NewPCG(s.seed, 0))
 	s.faults.reset(Faults{}, s.seed)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.boot(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s
 }
 
 // boot starts a new VPP on the socket. s.mu is held, there is no listener.
@@ -120,15 +127,20 @@ func (s *Sim) boot() error {
 		return err
 	}
 	l.SetUnlinkOnClose(false) // a later VPP may own the path by then
-	s.stats.Instances++
 	s.listener = l
-	s.crashed = ""
-	s.inst = newInstance(s.stats.Instances, &s.cfg)
-	s.inst.assignIDs(s.rnd, s.cfg.HideMessages)
+	s.renew()
 	s.wg.Add(1)
 	go s.accept(l, s.inst)
 	s.log.WithField("instance", s.inst.number).WithField("seed", s.seed).Debug("simulated VPP is up")
 	return nil
+}
+
+// renew puts a new VPP in.
+func (s *Sim) renew() {
+	s.stats.Instances++
+	s.crashed = ""
+	s.inst = newInstance(s.stats.Instances, &s.cfg)
+	s.inst.assignIDs(s.rnd, s.cfg.HideMessages)
 }
 
 // halt ends the current VPP: no socket, no clients. s.mu is held.

@@ -259,8 +259,8 @@ func cnatSnatPolicyAddDelIf(c *call, m *cnat.CnatSnatPolicyAddDelIf) int32 {
 	return 0
 }
 
-// featureCnatEnableDisable counts: VPP's feature arcs are refcounted, so what
-// was enabled twice needs two disables.
+// featureCnatEnableDisable counts, as VPP does: what was enabled twice needs two
+// disables, and does not work in between (see tracer.run).
 func featureCnatEnableDisable(c *call, m *binapi2606.FeatureCnatEnableDisable) int32 {
 	i := c.inst.iface(uint32(m.SwIfIndex))
 	if i == nil {

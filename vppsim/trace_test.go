@@ -598,6 +598,11 @@ func TestSessions(t *testing.T) {
 	}
 
 	sim.Send(p)
+	sim.Expire()
+	if got := s.sessions(); len(got) != 0 {
+		t.Errorf("not expired: %v", got)
+	}
+	sim.Send(p)
 	var r cnat.CnatSessionPurgeReply
 	s.do("purge", &cnat.CnatSessionPurge{}, &r, &r.Retval)
 	if got := s.sessions(); len(got) != 0 || len(sim.Translations()) != 0 {
@@ -622,5 +627,28 @@ func TestSourceNATReply(t *testing.T) {
 	back := sim.Send(Packet{Proto: types.TCP, Src: out.Dst, Dst: out.Src, InterfaceIndex: 1})
 	if back.Dst.String() != "10.244.0.5:7" || back.Interface != 2 {
 		t.Errorf("reply to %s: %s", back.Dst, back)
+	}
+}
+
+// TestSourceNATReplyReal asks a real VPP the same, with the port that it picked
+// and no client for the source address.
+func TestSourceNATReplyReal(t *testing.T) {
+	s := realNode(t)
+	s.podRoutes()
+	s.route("0.0.0.0/0", 0, true, false, via(1))
+	s.k8s(2, 3)
+	s.snatIf(2, cnat.CNAT_POLICY_INCLUDE_V4, true)
+	s.feature(true, 1, 2, 3)
+	if got, trace := s.sendPacket(packet("10.244.0.5:7", "198.51.100.1:443", 2)); got != "192.0.2.11 -> 198.51.100.1:443 by 1" {
+		t.Fatalf("%s\n%s", got, trace)
+	}
+	var port uint16
+	many(s, &binapi2606.CnatSessionDump{}, &binapi2606.ControlPing{}, func(d *binapi2606.CnatSessionDetails) {
+		if d.Flags&binapi2606.CnatSessionIsReturn != 0 {
+			_, port = d.Tuple.Ports()
+		}
+	})
+	if got, trace := s.sendPacket(packet("198.51.100.1:443", fmt.Sprintf("192.0.2.11:%d", port), 1)); got != "198.51.100.1:443 -> 10.244.0.5:7 by 2" {
+		t.Errorf("%s\n%s", got, trace)
 	}
 }

@@ -11,8 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,12 +70,32 @@ plugins { path %[3]s plugin default { disable } plugin cnat_plugin.so { enable }
 	}
 	cmd := exec.Command(bin, "-c", filepath.Join(dir, "startup.conf"))
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	// VPP dies with the test, also when that is killed. The signal comes when
+	// the thread that started it ends, so that thread stays.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started, gone := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer close(gone)
+		defer log.Close()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	gone := make(chan struct{})
-	go func() { cmd.Wait(); log.Close(); close(gone) }()
-	t.Cleanup(func() { cmd.Process.Kill(); <-gone })
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-gone
+		// What VPP cannot remove when it is killed.
+		left, _ := filepath.Glob("/dev/shm/" + filepath.Base(dir) + "-*")
+		for _, f := range left {
+			os.Remove(f)
+		}
+	})
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if c, err := net.Dial("unix", socket); err == nil {
 			c.Close()
