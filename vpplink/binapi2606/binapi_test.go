@@ -5,6 +5,7 @@ package binapi2606
 
 import (
 	"encoding/hex"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -106,12 +107,21 @@ func TestWire(t *testing.T) {
 	}
 }
 
+const path = "calico-vpp-services/vpplink"
+
+// registeredBefore is what govpp knew before any test ran.
+var registeredBefore map[string]api.Message
+
+func TestMain(m *testing.M) {
+	registeredBefore = maps.Clone(api.GetRegisteredMessages()[path])
+	m.Run()
+}
+
 // Nothing is registered by importing the package, everything by Register, and
 // what govpp has of the same name is left alone.
 func TestRegister(t *testing.T) {
-	const path = "calico-vpp-services/vpplink"
-	if got := api.GetRegisteredMessages()[path]; got != nil {
-		t.Errorf("registered without being asked: %v", got)
+	if len(registeredBefore) > 0 {
+		t.Errorf("registered without being asked: %v", registeredBefore)
 	}
 	Register()
 	Register()
