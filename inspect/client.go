@@ -36,6 +36,9 @@ func NewClient(path string) *Client {
 	}}
 }
 
+// Close gives up the connections to the agent.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // Translations returns every claimed key as it stands, sorted by key.
 func (c *Client) Translations(ctx context.Context) ([]*model.TranslationState, error) {
 	var out []*model.TranslationState

@@ -40,17 +40,32 @@ const (
 type Server struct {
 	path     string
 	listener net.Listener
-	http     http.Server
 	log      *logrus.Entry
 }
 
 // NewServer makes the socket at path, with mode 0600. It fails when another
-// agent is answering there.
-func NewServer(path string, src Source, log *logrus.Entry) (*Server, error) {
+// agent is answering there: whoever has the socket is the agent of this VPP. Close
+// must be called.
+func NewServer(path string, log *logrus.Entry) (*Server, error) {
 	l, err := listen(path)
 	if err != nil {
 		return nil, err
 	}
+	return &Server{path: path, listener: l, log: log}, nil
+}
+
+// Close takes the socket away.
+func (s *Server) Close() error {
+	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("admin socket: %w", err)
+	}
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("admin socket: %w", err)
+	}
+	return nil
+}
+
+func handler(src Source, log *logrus.Entry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathTranslations, func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, log, src.Translations())
@@ -67,13 +82,7 @@ func NewServer(path string, src Source, log *logrus.Entry) (*Server, error) {
 		}
 		reply(w, log, src.Status())
 	})
-	return &Server{path: path, listener: l, log: log, http: http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       5 * time.Second,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-	}}, nil
+	return mux
 }
 
 func reply(w http.ResponseWriter, log *logrus.Entry, v any) {
@@ -83,28 +92,32 @@ func reply(w http.ResponseWriter, log *logrus.Entry, v any) {
 	}
 }
 
-// ServeAdmin answers until t is dying, and takes the socket away.
-func (s *Server) ServeAdmin(t *tomb.Tomb) error {
+// ServeAdmin answers about src until t is dying.
+func (s *Server) ServeAdmin(t *tomb.Tomb, src Source) error {
+	server := http.Server{
+		Handler:           handler(src, s.log),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      requestTimeout + 5*time.Second,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		<-t.Dying()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := s.http.Shutdown(ctx); err != nil {
+		if err := server.Shutdown(ctx); err != nil {
 			s.log.WithError(err).Debug("admin socket: closing with requests under way")
-			if err := s.http.Close(); err != nil {
+			if err := server.Close(); err != nil {
 				s.log.WithError(err).Debug("admin socket: close")
 			}
 		}
 	}()
-	err := s.http.Serve(s.listener)
-	if !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("admin socket %s: %w", s.path, err)
 	}
 	<-stopped
-	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("admin socket: %w", err)
-	}
 	return nil
 }

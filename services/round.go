@@ -87,6 +87,7 @@ func (s *Server) round(ctx context.Context) {
 
 // resolveDirty brings the book up to date with the state.
 func (s *Server) resolveDirty() {
+	before := map[types.Key]model.ServiceID{}
 	for _, id := range slices.Sorted(maps.Keys(s.dirty)) {
 		var claims []model.Claim
 		var problems []model.Problem
@@ -96,14 +97,27 @@ func (s *Server) resolveDirty() {
 			})
 			claims, problems = res.Claims, res.Problems
 		}
-		s.setClaims(id, claims)
+		s.setClaims(id, claims, before)
 		s.noteProblems(id, problems)
 	}
 	clear(s.dirty)
+	s.logTakeovers(before)
 }
 
-// setClaims puts the claims of id into the book and marks what that moves.
-func (s *Server) setClaims(id model.ServiceID, claims []model.Claim) {
+// logTakeovers names the keys that have gone from one Service to another.
+func (s *Server) logTakeovers(before map[types.Key]model.ServiceID) {
+	for _, key := range slices.SortedFunc(maps.Keys(before), types.Key.Compare) {
+		owner := s.book.Owner(key)
+		if owner != nil && before[key] != "" && before[key] != owner.Service {
+			s.log.WithFields(logrus.Fields{"key": key.String(), "owner": owner.Service, "before": before[key]}).
+				Info("key changes its owner")
+		}
+	}
+}
+
+// setClaims puts the claims of id into the book and marks what that moves. It
+// notes in before who owned the keys that changed, unless that is noted already.
+func (s *Server) setClaims(id model.ServiceID, claims []model.Claim, before map[types.Key]model.ServiceID) {
 	for _, c := range s.book.Claims(id) {
 		s.touched[c.Key()] = true
 	}
@@ -112,10 +126,8 @@ func (s *Server) setClaims(id model.ServiceID, claims []model.Claim) {
 	}
 	for _, change := range s.book.Set(id, claims) {
 		s.rec.Mark(change.Key)
-		if change.Before != "" && change.Owner != "" && change.Before != change.Owner {
-			s.log.WithFields(logrus.Fields{
-				"key": change.Key.String(), "owner": change.Owner, "before": change.Before,
-			}).Info("key changes its owner")
+		if _, noted := before[change.Key]; !noted {
+			before[change.Key] = change.Before
 		}
 	}
 }

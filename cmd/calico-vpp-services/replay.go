@@ -66,7 +66,12 @@ Objects of kinds that the agent does not know are passed over with a warning; a 
 cannot be read is an error that names file and line.`,
 		Example: `  calico-vpp-services replay watch.jsonl --node-name node-a
   kubectl get endpointslices -A --watch --output-watch-events -o json | calico-vpp-services replay - -o json`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return errors.New("no recording: give the files to play, or - for the standard input")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, files []string) error { return o.run(cmd, files, log) },
 	}
 	o.vpp.register(cmd, "embedded")

@@ -125,6 +125,15 @@ func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
 	if err := o.node.apply(&cfg); err != nil {
 		return err
 	}
+	// First of all the admin socket: if another agent has it, VPP is that
+	// one's to write.
+	var admin *inspect.Server
+	if !o.once {
+		if admin, err = inspect.NewServer(o.socket, log.WithField("part", "inspect")); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, admin.Close()) }()
+	}
 	a, err := newAgent(ctx, log, o.vpp, cfg)
 	if err != nil {
 		return err
@@ -138,11 +147,7 @@ func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
 		a.run(serve)
 		return once(ctx, a, cmd.OutOrStdout(), format, o.timeout)
 	}
-	admin, err := inspect.NewServer(o.socket, a.server, log.WithField("part", "inspect"))
-	if err != nil {
-		return err
-	}
-	a.run(admin.ServeAdmin)
+	a.run(func(t *tomb.Tomb) error { return admin.ServeAdmin(t, a.server) })
 	a.run(serve)
 	log.WithFields(logrus.Fields{"node": cfg.NodeName, "admin": o.socket}).Info("running; ask `calico-vpp-services show translations`")
 	a.wait(ctx)

@@ -37,6 +37,7 @@ func newShowTranslations() *cobra.Command {
 				return fmt.Errorf("-o: %w", err)
 			}
 			client := inspect.NewClient(socket)
+			defer client.Close()
 			rows, err := client.Translations(cmd.Context())
 			if err != nil {
 				return err
@@ -75,7 +76,9 @@ func newResync() *cobra.Command {
 		Short: "Have a running agent dump VPP now and mend what differs",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, err := inspect.NewClient(socket).Resync(cmd.Context())
+			client := inspect.NewClient(socket)
+			defer client.Close()
+			st, err := client.Resync(cmd.Context())
 			if err != nil {
 				return err
 			}

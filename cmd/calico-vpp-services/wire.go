@@ -104,41 +104,44 @@ type agent struct {
 
 // newAgent reaches VPP, once, and builds the servers. stop must be called on
 // what it returns.
-func newAgent(ctx context.Context, log *logrus.Entry, vpp vppFlags, cfg services.Config) (a *agent, err error) {
-	a = &agent{log: log}
-	defer func() {
-		if err != nil {
-			a.closeSim()
-		}
-	}()
+func newAgent(ctx context.Context, log *logrus.Entry, vpp vppFlags, cfg services.Config) (*agent, error) {
+	a := &agent{log: log}
+	if err := a.start(ctx, vpp, cfg); err != nil {
+		a.closeSim()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *agent) start(ctx context.Context, vpp vppFlags, cfg services.Config) error {
 	embedded, err := vpp.embedded()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	socket := vpp.socket
 	switch {
 	case embedded:
 		if socket, err = a.startSim(cfg.NodeIPs); err != nil {
-			return nil, err
+			return err
 		}
 	case socket == "":
 		socket = vpplink.DefaultSocket
 	}
 	a.link = vpplink.DefaultConfig(socket)
-	a.link.Log = log.WithField("part", "vpplink")
+	a.link.Log = a.log.WithField("part", "vpplink")
 	first, err := connect(ctx, a.link, vpp.wait)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	link := vpplink.NewLink(a.link, first)
-	a.server, err = services.NewServer(cfg, link, log.WithField("part", "services"))
+	a.server, err = services.NewServer(cfg, link, a.log.WithField("part", "services"))
 	if err != nil {
 		first.Close()
-		return nil, err
+		return err
 	}
 	a.conn.Go(func() error { return link.Serve(&a.conn) })
 	a.work.Go(func() error { return a.server.ServeService(&a.work) })
-	return a, nil
+	return nil
 }
 
 // connect tries to reach VPP until wait is over. A VPP that can't be programmed, or may
