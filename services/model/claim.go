@@ -104,6 +104,13 @@ type Claim struct {
 	Unserved Unserved
 	// PortName is the name of the Service port, for people.
 	PortName string
+	// LocalPolicy says that the traffic policy that the key is under is Local:
+	// the internal one for a ClusterIP, the external one for the others.
+	// HasLocal says that usable endpoints are on this node; it is set
+	// only under a Local policy. They decide where a route to the address
+	// may be announced from (service-semantics.md G16), and can change while the
+	// entry stays as it is.
+	LocalPolicy, HasLocal bool
 }
 
 // Key returns the slot that is claimed.

@@ -12,79 +12,118 @@ import (
 	"calico-vpp-services/vpplink/types"
 )
 
-// The annotations of Calico-VPP on Services.
+// The annotations of a Service that are read, those of Calico-VPP.
 const (
-	AnnotationLBType     = "cni.projectcalico.org/vppLBType"
+	// AnnotationLBType is one of ecmp (the default), maglev, and maglevdsr,
+	// which is maglev without NAT: backends get the packet as it was sent to
+	// the VIP, and answer the client themselves.
+	AnnotationLBType = "cni.projectcalico.org/vppLBType"
+	// AnnotationHashConfig is a list, separated by commas, of the packet fields
+	// that choose the backend: srcport, dstport, srcaddr, dstaddr, iproto, and
+	// the modifiers reverse and symmetric.
 	AnnotationHashConfig = "cni.projectcalico.org/vppHashConfig"
 )
 
-// balancing is how a Service wants its flows spread.
+// balancing is how a Service wants its new flows spread.
 type balancing struct {
 	lbType types.LBType
 	hash   types.FlowHash
 	noNAT  bool
 }
 
-// balancingOf reads annotations and session affinity. A value that is not
-// accepted is as if it were not there: what the annotation said before is not
-// remembered, so that a restart gives the same.
-func balancingOf(svc *corev1.Service, problems *problemList) balancing {
-	var b balancing
-	lbSet := false
-	if v, there := svc.Annotations[AnnotationLBType]; there {
-		lbSet = true
-		switch strings.TrimSpace(v) {
-		case "ecmp":
-		case "maglev":
-			b.lbType = types.LBMaglev
-		case "maglevdsr":
-			b.lbType, b.noNAT = types.LBMaglev, true
-		default:
-			lbSet = false
-			problems.add(model.ReasonAnnotationRefused, annotationField(AnnotationLBType),
-				"%q is not accepted; accepted values are ecmp, maglev, maglevdsr; the default, ecmp, is used", v)
-		}
-	}
-	hash, hashSet := hashOf(svc, problems)
-	b.hash = hash
-	if svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
+// balancing reads annotations and session affinity. As in Calico-VPP, case and
+// spaces do not count. A value that is not accepted is as if it were not
+// there: what the annotation said before is not remembered, for then a restart
+// would change what is programmed.
+func (r *resolver) balancing() balancing {
+	lbType, noNAT, lbGiven := r.lbTypeAnnotation()
+	hash, hashGiven := r.hashAnnotation()
+	b := balancing{lbType: lbType, hash: hash, noNAT: noNAT}
+	switch r.in.Service.Spec.SessionAffinity {
+	case "", corev1.ServiceAffinityNone:
+		return b
+	case corev1.ServiceAffinityClientIP:
+	default:
+		r.problems.add(model.ReasonUnsupported, "spec.sessionAffinity", "%s: accepted values are None, ClientIP; there is no affinity",
+			quote(string(r.in.Service.Spec.SessionAffinity)))
 		return b
 	}
-	// H1, H7: stickiness by hashing the client's address alone; maglev moves
-	// few clients when the backends change.
-	if !lbSet {
-		b.lbType = types.LBMaglev
-	}
-	if hashSet && hash != types.HashSrcAddr {
-		problems.add(model.ReasonUnsupported, "spec.sessionAffinity",
-			"ClientIP is not kept, since the annotation %s is set and wins; remove it to have affinity", AnnotationHashConfig)
+	// H1, H7: a client sticks to a backend because nothing but its address is
+	// hashed (vpp-facts S6), over the same backends at each VIP of the port.
+	if hashGiven && hash&^types.HashProto != types.HashSrcAddr {
+		r.problems.add(model.ReasonUnsupported, "spec.sessionAffinity",
+			"ClientIP affinity is not kept: annotation %s says otherwise and wins; remove it, or set it to srcaddr", AnnotationHashConfig)
 		return b
 	}
-	b.hash = types.HashSrcAddr
-	if c := svc.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil &&
-		*c.ClientIP.TimeoutSeconds != corev1.DefaultClientIPServiceAffinitySeconds {
-		problems.add(model.ReasonUnsupported, "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
-			"VPP has no time-out for affinity: clients keep their backend as long as the backends stay")
+	if !hashGiven {
+		b.hash = types.HashSrcAddr
 	}
+	if !lbGiven {
+		b.lbType = types.LBMaglev // moves few clients when backends change (H3)
+	} else if lbType != types.LBMaglev {
+		r.problems.add(model.ReasonUnsupported, "spec.sessionAffinity",
+			"ClientIP affinity holds only while the backends stay the same: annotation %s says ecmp; with maglev few clients move",
+			AnnotationLBType)
+	}
+	r.checkAffinityTimeout()
 	return b
 }
 
-// hashOf reads the hash annotation: a comma-separated list of fields.
-func hashOf(svc *corev1.Service, problems *problemList) (hash types.FlowHash, set bool) {
-	v, there := svc.Annotations[AnnotationHashConfig]
-	if !there || strings.TrimSpace(v) == "" {
+// checkAffinityTimeout tells those who chose a time-out that there is none (H2,
+// design.md 9). The API server writes the default into every Service, so it
+// is no choice.
+func (r *resolver) checkAffinityTimeout() {
+	c := r.in.Service.Spec.SessionAffinityConfig
+	if c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil ||
+		*c.ClientIP.TimeoutSeconds == corev1.DefaultClientIPServiceAffinitySeconds {
+		return
+	}
+	r.problems.add(model.ReasonUnsupported, "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
+		"VPP has no time-out for affinity: a client keeps its backend for as long as that one is there")
+}
+
+// lbTypeAnnotation reads AnnotationLBType; given says that it is there and accepted.
+func (r *resolver) lbTypeAnnotation() (lbType types.LBType, noNAT, given bool) {
+	text, given := r.in.Service.Annotations[AnnotationLBType]
+	if !given {
+		return types.LBDefault, false, false
+	}
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "ecmp":
+		return types.LBDefault, false, true
+	case "maglev":
+		return types.LBMaglev, false, true
+	case "maglevdsr":
+		return types.LBMaglev, true, true
+	}
+	r.refuseAnnotation(AnnotationLBType, "%s: accepted values are ecmp, maglev, maglevdsr", quote(text))
+	return types.LBDefault, false, false
+}
+
+// hashAnnotation reads AnnotationHashConfig; given says that it is there and
+// accepted, as a whole.
+func (r *resolver) hashAnnotation() (hash types.FlowHash, given bool) {
+	text, given := r.in.Service.Annotations[AnnotationHashConfig]
+	if !given {
 		return 0, false
 	}
-	for name := range strings.SplitSeq(v, ",") {
-		bit, err := types.ParseFlowHash(strings.TrimSpace(name))
+	for name := range strings.SplitSeq(text, ",") {
+		bit, err := types.ParseFlowHash(strings.ToLower(strings.TrimSpace(name)))
 		if err != nil {
-			problems.add(model.ReasonAnnotationRefused, annotationField(AnnotationHashConfig),
-				"%s, separated by commas; the default hash is used", err)
+			r.refuseAnnotation(AnnotationHashConfig, "%s: %s is not one of the accepted values, which are, separated by commas, %s",
+				quote(text), quote(name), strings.Join(types.FlowHashNames(), ", "))
 			return 0, false
 		}
 		hash |= bit
 	}
+	if hash&^(types.HashReverse|types.HashSymmetric) == 0 {
+		r.refuseAnnotation(AnnotationHashConfig, "%s names nothing to hash, so that one backend would get everything: "+
+			"wanted at least one of srcaddr, dstaddr, srcport, dstport, iproto", quote(text))
+		return 0, false
+	}
 	return hash, true
 }
 
-func annotationField(name string) string { return "metadata.annotations[" + name + "]" }
+func (r *resolver) refuseAnnotation(name, format string, args ...any) {
+	r.problems.add(model.ReasonAnnotationRefused, "metadata.annotations["+name+"]", format+"; the default is used", args...)
+}

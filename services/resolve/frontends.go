@@ -19,152 +19,156 @@ type vip struct {
 	kind model.Kind
 	// field is where the object says so.
 	field string
+	// real: it is an address of this node.
+	real bool
 }
 
-// clusterIPs returns the cluster IP of each family that the Service has (A5).
-func clusterIPs(svc *corev1.Service, problems *problemList) []vip {
-	var out []vip
-	add := func(s, at string) {
-		ip, ok := parseIP(s)
+// family is one IP family of a Service. The families are as two Services that
+// know nothing of each other; one without a cluster IP does not exist (A5).
+type family struct {
+	v6        bool
+	clusterIP vip
+	// nodes are the addresses that serve node ports.
+	nodes []vip
+	// outside are the load balancer and external IPs, each address once.
+	outside []vip
+}
+
+// families returns the families of the Service, with the addresses of each that
+// it may have.
+func (r *resolver) families() []family {
+	out := r.clusterIPs()
+	for i := range out {
+		f := &out[i]
+		for _, a := range r.in.Options.NodePortAddresses.of(&r.in.Node, f.v6) {
+			f.nodes = append(f.nodes, vip{addr: a, kind: model.KindNodePort, real: true})
+		}
+	}
+	restricted := r.restrictedAddresses(out)
+	take := func(kind model.Kind, text, field string) {
+		text = strings.TrimSpace(text)
+		if text == "" { // A7: left blank; G2: a load balancer with a hostname only
+			return
+		}
+		ip, ok := parseIP(text)
+		if !ok { // A7: this one only
+			r.problems.add(model.ReasonAddressRefused, field, "%s is not an IP address; it is not served", quote(text))
+			return
+		}
+		f := familyOf(out, ip)
 		switch {
-		case !ok || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback():
-			problems.add(model.ReasonAddressRefused, at, "%q is not an address that a Service can have", s)
-		case slices.ContainsFunc(out, func(v vip) bool { return v.addr.Is6() == ip.Is6() }):
-			problems.add(model.ReasonAddressRefused, at, "%q is a second address of its family; it is not served", s)
-		default:
-			out = append(out, vip{ip, model.KindClusterIP, at})
+		case f == nil: // A5, G3: a load balancer may well have more families than the Service
+			if kind == model.KindExternalIP {
+				r.problems.add(model.ReasonAddressRefused, field,
+					"%s is not of an IP family of the Service (spec.ipFamilies); it is not served", ip)
+			}
+		case ip == f.clusterIP.addr: // L10: it is served as the cluster IP that it is
+		case restricted[ip]: // the Problem is at the load balancer IP
+		case !r.admits(kind, ip, field):
+		case !slices.ContainsFunc(f.outside, func(v vip) bool { return v.addr == ip }): // L10
+			f.outside = append(f.outside, vip{ip, kind, field, r.in.Node.has(ip)})
 		}
 	}
-	if len(svc.Spec.ClusterIPs) == 0 || len(svc.Spec.IPFamilies) == 0 { // A6
-		add(svc.Spec.ClusterIP, "spec.clusterIP")
-		return out
+	// Load balancer IPs first: theirs is the kind of an address that is both (L10).
+	for i, ing := range r.loadBalancerIngress() {
+		if r.intercepts(&ing, i) {
+			take(model.KindLoadBalancer, ing.IP, fieldAt("status.loadBalancer.ingress", i, "ip"))
+		}
 	}
-	for i, s := range svc.Spec.ClusterIPs {
-		// clusterIPs[i] is of ipFamilies[i]; one without the other is nothing.
-		if i >= len(svc.Spec.IPFamilies) {
-			break
-		}
-		at := field("spec.clusterIPs[%d]", i)
-		if ip, ok := parseIP(s); ok && ip.Is6() != (svc.Spec.IPFamilies[i] == corev1.IPv6Protocol) {
-			problems.add(model.ReasonAddressRefused, at, "%q is not of the family in spec.ipFamilies[%d], %s; it is not served", s, i, svc.Spec.IPFamilies[i])
-			continue
-		}
-		add(s, at)
+	for i, text := range r.externalIPs() {
+		take(model.KindExternalIP, text, fieldAt("spec.externalIPs", i, ""))
 	}
 	return out
 }
 
-// externalVIPs returns the load balancer and external IPs of a Service that
-// its families and the configuration allow, before ports are looked at.
-func externalVIPs(in *Input, families map[bool]bool, own []vip, problems *problemList) []vip {
-	svc := in.Service
-	var out []vip
-	take := func(s string, kind model.Kind, at string) {
-		if strings.TrimSpace(s) == "" {
-			return // A7: blank ones are no mistake
-		}
-		ip, ok := parseIP(strings.TrimSpace(s))
-		if !ok {
-			problems.add(model.ReasonAddressRefused, at, "%q is not an IP address; it is not served", s)
-			return
-		}
-		if !families[ip.Is6()] {
-			return // A5: a family without cluster IP has nothing
-		}
-		if slices.ContainsFunc(own, func(v vip) bool { return v.addr == ip }) {
-			return // L10: it is served as the ClusterIP that it is
-		}
-		if why := in.Options.refuses(ip, kind); why != "" {
-			problems.add(model.ReasonAddressRefused, at, "%s %s; it is not served", ip, why)
-			return
-		}
-		if !slices.ContainsFunc(out, func(v vip) bool { return v.addr == ip }) {
-			out = append(out, vip{ip, kind, at})
-		}
-	}
-	restricted := restrictedAddresses(in, families, problems)
-	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		for i, ing := range svc.Status.LoadBalancer.Ingress {
-			if ing.IPMode != nil && *ing.IPMode == corev1.LoadBalancerIPModeProxy {
-				continue // G1: traffic must really reach the load balancer
-			}
-			if ip, ok := parseIP(ing.IP); ok && restricted[ip] {
-				continue
-			}
-			take(ing.IP, model.KindLoadBalancer, field("status.loadBalancer.ingress[%d].ip", i)) // G2: hostname only is blank
-		}
-	}
-	if len(svc.Spec.ExternalIPs) > 0 && !in.Options.ExternalIPs {
-		problems.add(model.ReasonAddressRefused, "spec.externalIPs", "external IPs are switched off (setting externalIPs); they are not served")
-		return out
-	}
-	for i, s := range svc.Spec.ExternalIPs {
-		at := field("spec.externalIPs[%d]", i)
-		if ip, ok := parseIP(strings.TrimSpace(s)); ok && restricted[ip] {
-			problems.add(model.ReasonAddressRefused, at, "%s is also a load balancer IP whose source ranges cannot be kept; it is not served", ip)
-			continue
-		}
-		take(s, model.KindExternalIP, at)
-	}
-	return out
-}
-
-// restrictedAddresses returns the load balancer IPs that must not be served,
-// because the Service restricts who may use them, which cnat cannot do (G6).
-func restrictedAddresses(in *Input, families map[bool]bool, problems *problemList) map[netip.Addr]bool {
-	if in.Options.SourceRanges == SourceRangesIgnore || in.Service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+// familyOf returns the family that an address is of, or nil if the Service does
+// not have it.
+func familyOf(families []family, ip netip.Addr) *family {
+	i := slices.IndexFunc(families, func(f family) bool { return f.v6 == ip.Is6() })
+	if i < 0 {
 		return nil
 	}
-	restricted := sourceRestricted(in.Service, problems)
-	out := map[netip.Addr]bool{}
-	for i, ing := range in.Service.Status.LoadBalancer.Ingress {
-		ip, ok := parseIP(ing.IP)
-		if !ok || !restricted[ip.Is6()] || !families[ip.Is6()] {
+	return &families[i]
+}
+
+// clusterIPs returns a family for each cluster IP: clusterIPs[i] is of
+// ipFamilies[i] (A5). Objects of older versions may lack ipFamilies, or have
+// only clusterIP; then the address itself says its family (A6).
+func (r *resolver) clusterIPs() []family {
+	spec := &r.in.Service.Spec
+	list, fieldOf := spec.ClusterIPs, func(i int) string { return fieldAt("spec.clusterIPs", i, "") }
+	if len(list) == 0 {
+		list, fieldOf = []string{spec.ClusterIP}, func(int) string { return "spec.clusterIP" }
+	}
+	var out []family
+	for i, text := range list {
+		refuse := func(format string, args ...any) {
+			r.problems.add(model.ReasonAddressRefused, fieldOf(i), format+"; it is not served", args...)
+		}
+		ip, ok := parseIP(strings.TrimSpace(text))
+		if !ok {
+			refuse("%s is not an IP address", quote(text))
 			continue
 		}
-		out[ip] = true
-		problems.add(model.ReasonUnsupported, field("status.loadBalancer.ingress[%d].ip", i),
-			"%s is not served: spec.loadBalancerSourceRanges cannot be kept by VPP; set sourceRanges to ignore to serve it to everybody", ip)
+		if len(spec.IPFamilies) > 0 && (i >= len(spec.IPFamilies) || spec.IPFamilies[i] != familyName(ip.Is6())) {
+			refuse("%s: wanted %s in %s", ip, familyName(ip.Is6()), fieldAt("spec.ipFamilies", i, ""))
+			continue
+		}
+		if why := special(ip); why != "" {
+			refuse("%s is %s", ip, why)
+			continue
+		}
+		if familyOf(out, ip) != nil {
+			refuse("%s is a second address of its family", ip)
+			continue
+		}
+		out = append(out, family{
+			v6:        ip.Is6(),
+			clusterIP: vip{ip, model.KindClusterIP, fieldOf(i), r.in.Node.has(ip)},
+		})
 	}
 	return out
 }
 
-// sourceRestricted tells for each family whether its load balancer IPs are
-// restricted: there are ranges of the family and none is everything (G7).
-func sourceRestricted(svc *corev1.Service, problems *problemList) map[bool]bool {
-	some, all := map[bool]bool{}, map[bool]bool{}
-	for i, s := range svc.Spec.LoadBalancerSourceRanges {
-		p, err := netip.ParsePrefix(strings.TrimSpace(s))
-		if err != nil {
-			problems.add(model.ReasonAddressRefused, field("spec.loadBalancerSourceRanges[%d]", i), "%q is not a CIDR; it is ignored", s)
-			continue
-		}
-		some[p.Addr().Is6()] = true
-		all[p.Addr().Is6()] = all[p.Addr().Is6()] || p.Bits() == 0
+func familyName(v6 bool) corev1.IPFamily {
+	if v6 {
+		return corev1.IPv6Protocol
 	}
-	return map[bool]bool{false: some[false] && !all[false], true: some[true] && !all[true]}
+	return corev1.IPv4Protocol
 }
 
-// refuses says why a Service has no right to an address that its author or a
-// load balancer wrote down, or "" (scenario 15, CVE-2020-8554).
-func (o *Options) refuses(ip netip.Addr, kind model.Kind) string {
-	contains := func(list []netip.Prefix) bool {
-		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
+// loadBalancerIngress returns what load balancers reported. It is authoritative
+// and may change at any time (G5); loadBalancerIP and loadBalancerClass are for
+// those who write it (A11). What is left of it after the type changed is
+// nobody's any more, and the API server would not let it be written.
+func (r *resolver) loadBalancerIngress() []corev1.LoadBalancerIngress {
+	if r.in.Service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil
 	}
+	return r.in.Service.Status.LoadBalancer.Ingress
+}
+
+// intercepts tells whether traffic to a load balancer IP is to be handled here
+// (G1, KEP-1860). The ports listed at the address only report errors (G4).
+func (r *resolver) intercepts(ing *corev1.LoadBalancerIngress, i int) bool {
 	switch {
-	case ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast() || ip.IsLinkLocalUnicast():
-		return "is not an address that clients can reach"
-	case kind == model.KindExternalIP && len(o.ExternalIPsAllowed) > 0 && !contains(o.ExternalIPsAllowed):
-		return "is not in the allowed prefixes (setting externalIPsAllowed)"
-	case contains(o.GuardExempt):
-		return ""
-	case contains(o.ServiceCIDRs):
-		return "is inside the service CIDRs, whose addresses only the API server gives out (settings serviceCIDRs, guardExempt)"
-	case o.IsPodAddress != nil && o.IsPodAddress(ip):
-		return "is the address of a pod (setting guardExempt)"
+	case ing.IPMode == nil || *ing.IPMode == corev1.LoadBalancerIPModeVIP:
+		return true
+	case *ing.IPMode != corev1.LoadBalancerIPModeProxy && ing.IP != "":
+		r.problems.add(model.ReasonUnsupported, fieldAt("status.loadBalancer.ingress", i, "ipMode"),
+			"%s: accepted values are VIP, Proxy; the address is not served", quote(string(*ing.IPMode)))
 	}
-	return ""
+	return false
 }
 
-// protects tells whether port is the node's own on its own addresses.
-func (o *Options) protects(port uint16) bool { return slices.Contains(o.ProtectedNodePorts, port) }
+// externalIPs returns the external IPs of the Service, of any type (G11), unless
+// they are switched off (G12).
+func (r *resolver) externalIPs() []string {
+	list := r.in.Service.Spec.ExternalIPs
+	if len(list) > 0 && !r.in.Options.ExternalIPs {
+		r.problems.add(model.ReasonAddressRefused, "spec.externalIPs",
+			"external IPs are switched off (setting %s); none is served", SettingExternalIPs)
+		return nil
+	}
+	return list
+}

@@ -9,36 +9,50 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	netutils "k8s.io/utils/net"
 )
 
-// NodePortAddresses selects addresses of the node, as kube-proxy's
-// --nodeport-addresses does (F2).
+// NodePortAddresses selects the addresses of the node on which node ports are
+// served, as kube-proxy's --nodeport-addresses does (F2). The zero value
+// selects the primary addresses.
 type NodePortAddresses struct {
 	// Primary selects the first address of each family, All every one.
 	Primary, All bool
 	// CIDRs select the addresses that they contain. A family without a CIDR of
-	// its own is not restricted by those of the other.
+	// its own is not restricted by those of the other: it is served on all.
 	CIDRs []netip.Prefix
 }
 
-// ParseNodePortAddresses reads a list of "primary", "all" and CIDRs; an empty one
-// is primary. All mistakes are reported at once.
+// acceptedNodePortAddresses is what ParseNodePortAddresses takes, for messages.
+const acceptedNodePortAddresses = "accepted values are primary, all, and CIDRs such as 192.0.2.0/24"
+
+// ParseNodePortAddresses reads a list of "primary", "all" and CIDRs; an empty
+// one is primary. All mistakes are reported at once.
 func ParseNodePortAddresses(list []string) (NodePortAddresses, error) {
 	var n NodePortAddresses
 	var errs []error
+	refuse := func(s, why string) {
+		errs = append(errs, fmt.Errorf("%s: %s%s: %s", SettingNodePortAddresses, quote(s), why, acceptedNodePortAddresses))
+	}
 	for _, s := range list {
 		switch s = strings.TrimSpace(s); s {
 		case "primary":
 			n.Primary = true
 		case "all":
 			n.All = true
+		case "localhost": // F3: what a process sends to itself never reaches VPP
+			refuse(s, ": node ports are not served on loopback addresses")
 		default:
-			p, err := netip.ParsePrefix(s)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("node port addresses: %q: accepted values are primary, all, and CIDRs such as 192.0.2.0/24", s))
-				continue
+			p, ok := parseCIDR(s)
+			switch {
+			case !ok:
+				refuse(s, "")
+			case p.Addr().IsLoopback():
+				refuse(s, ": node ports are not served on loopback addresses")
+			case !slices.Contains(n.CIDRs, p):
+				n.CIDRs = append(n.CIDRs, p)
 			}
-			n.CIDRs = append(n.CIDRs, p.Masked())
 		}
 	}
 	if len(list) == 0 {
@@ -48,25 +62,69 @@ func ParseNodePortAddresses(list []string) (NodePortAddresses, error) {
 	return n, errors.Join(errs...)
 }
 
+// String prints the selection as ParseNodePortAddresses reads it.
+func (n NodePortAddresses) String() string {
+	var out []string
+	if n.All {
+		out = append(out, "all")
+	}
+	if n.Primary || n.none() {
+		out = append(out, "primary")
+	}
+	for _, c := range n.CIDRs {
+		out = append(out, c.String())
+	}
+	return strings.Join(out, ",")
+}
+
+// none tells whether n says nothing, which means primary.
+func (n *NodePortAddresses) none() bool { return !n.Primary && !n.All && len(n.CIDRs) == 0 }
+
+// everything tells whether all addresses of a family are selected, whatever
+// they are.
+func (n *NodePortAddresses) everything(v6 bool) bool {
+	ofFamily := false
+	for _, c := range n.CIDRs {
+		if c.Addr().Is6() == v6 {
+			ofFamily = true
+			if c.Bits() == 0 {
+				return true
+			}
+		}
+	}
+	return n.All || (!ofFamily && !n.Primary && !n.none())
+}
+
 // of returns the addresses of the node, of one family, that serve node ports.
 // Loopback addresses never do (F3).
 func (n *NodePortAddresses) of(node *Node, v6 bool) []netip.Addr {
 	var out []netip.Addr
-	restricted := false
-	for _, c := range n.CIDRs {
-		restricted = restricted || c.Addr().Is6() == v6
-	}
-	everything := n.All || (len(n.CIDRs) > 0 && !restricted && !n.Primary)
-	first := true
+	everything, primary := n.everything(v6), n.Primary || n.none()
 	for _, a := range node.Addresses {
-		if a.Is6() != v6 || a.IsLoopback() {
+		if !a.IsValid() || a.Is6() != v6 || a.Is4In6() || a.Zone() != "" || special(a) != "" {
 			continue
 		}
-		within := slices.ContainsFunc(n.CIDRs, func(c netip.Prefix) bool { return c.Contains(a) })
-		if everything || within || (n.Primary && first) {
+		in := func(c netip.Prefix) bool { return c.Contains(a) }
+		if everything || primary || slices.ContainsFunc(n.CIDRs, in) {
 			out = append(out, a)
 		}
-		first = false
+		primary = false // the first of the family only
 	}
 	return out
+}
+
+// parseCIDR reads a prefix as stored objects may have it: with leading zeros, or
+// with host bits (A7).
+func parseCIDR(s string) (netip.Prefix, bool) {
+	_, n, err := netutils.ParseCIDRSloppy(s)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	a, ok := netip.AddrFromSlice(n.IP)
+	ones, bits := n.Mask.Size()
+	if bits == 128 && a.Is4In6() { // ::ffff:192.0.2.0/120
+		ones -= 96
+	}
+	p, err := a.Unmap().Prefix(ones)
+	return p, ok && err == nil
 }

@@ -4,93 +4,95 @@
 package resolve
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"calico-vpp-services/services/model"
 	"calico-vpp-services/vpplink/types"
 )
 
-// Node is what services depend on of the node that they are programmed on.
-type Node struct {
-	// Name decides which endpoints are local.
-	Name string
-	// Zone is compared with zone hints; empty when the node has no zone.
-	Zone string
-	// Addresses are the node's own, the primary one of each family before
-	// others of it.
-	Addresses []netip.Addr
-}
-
-// has tells whether a is an address of the node.
-func (n *Node) has(a netip.Addr) bool { return slices.Contains(n.Addresses, a) }
-
-// NodeFrom reads a Node object: internal addresses come before external ones,
-// in the order of the object.
-func NodeFrom(o *corev1.Node) (Node, []model.Problem) {
-	n := Node{Name: o.Name, Zone: o.Labels[corev1.LabelTopologyZone]}
-	var problems problemList
-	for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {
-		for i, a := range o.Status.Addresses {
-			if a.Type != kind {
-				continue
-			}
-			ip, ok := parseIP(a.Address)
-			if !ok || ip.IsUnspecified() || ip.IsMulticast() {
-				problems.add(model.ReasonAddressRefused, field("status.addresses[%d].address", i),
-					"%q is not an address that a node can have; it is left out", a.Address)
-				continue
-			}
-			if !n.has(ip) {
-				n.Addresses = append(n.Addresses, ip)
-			}
-		}
-	}
-	return n, problems.sorted()
-}
-
 // SourceRangesPolicy says what becomes of a load balancer IP whose Service
-// restricts its clients, which cnat cannot do.
+// restricts its clients (spec.loadBalancerSourceRanges, G6). No filter can be
+// put before cnat, so the ranges themselves cannot be kept (design.md 9).
 type SourceRangesPolicy string
 
 // The policies for loadBalancerSourceRanges.
 const (
 	// SourceRangesRefuse does not program the address: nobody is let in
-	// rather than everybody.
+	// rather than everybody. It is the default.
 	SourceRangesRefuse SourceRangesPolicy = "refuse"
-	// SourceRangesIgnore programs it for everybody.
+	// SourceRangesIgnore programs the address for everybody.
 	SourceRangesIgnore SourceRangesPolicy = "ignore"
 )
 
-// Options are the choices about what Services may claim. DefaultOptions fills
-// them.
+// ParseSourceRangesPolicy reads a policy from configuration; empty is
+// SourceRangesRefuse.
+func ParseSourceRangesPolicy(s string) (SourceRangesPolicy, error) {
+	switch p := SourceRangesPolicy(strings.TrimSpace(s)); p {
+	case "":
+		return SourceRangesRefuse, nil
+	case SourceRangesRefuse, SourceRangesIgnore:
+		return p, nil
+	}
+	return "", fmt.Errorf("%s %q: accepted values are refuse, ignore", SettingSourceRanges, s)
+}
+
+// The names of settings in Problems: what an operator can turn to allow, or to
+// forbid, what the Problem is about.
+const (
+	SettingSourceRanges           = "loadBalancerSourceRanges"
+	SettingExternalIPs            = "externalIPs"
+	SettingExternalIPsAllowed     = "externalIPsAllowed"
+	SettingExternalIPsDenied      = "externalIPsDenied"
+	SettingLoadBalancerIPsAllowed = "loadBalancerIPsAllowed"
+	SettingLoadBalancerIPsDenied  = "loadBalancerIPsDenied"
+	SettingServiceCIDRs           = "serviceCIDRs"
+	SettingGuardExempt            = "guardExempt"
+	SettingRefuseNodeAddresses    = "refuseNodeAddresses"
+	SettingProtectedNodePorts     = "protectedNodePorts"
+	SettingNodePortAddresses      = "nodePortAddresses"
+)
+
+// Options are the operator's choices about what Services may claim.
+// DefaultOptions fills them.
 type Options struct {
 	// NodePortAddresses selects the node's addresses that serve node ports (F2).
 	NodePortAddresses NodePortAddresses
-	// SourceRanges is the policy for loadBalancerSourceRanges (G6).
+	// SourceRanges is the policy for loadBalancerSourceRanges (G6); empty is
+	// SourceRangesRefuse.
 	SourceRanges SourceRangesPolicy
 	// ExternalIPs switches spec.externalIPs on (G12, KEP-5707).
 	ExternalIPs bool
 	// ExternalIPsAllowed, when not empty, are the only prefixes that
-	// spec.externalIPs may be of.
-	ExternalIPsAllowed []netip.Prefix
+	// spec.externalIPs may be in. ExternalIPsDenied are refused in any case.
+	ExternalIPsAllowed, ExternalIPsDenied []netip.Prefix
+	// LoadBalancerIPsAllowed and LoadBalancerIPsDenied are the same for
+	// status.loadBalancer.ingress[].ip.
+	LoadBalancerIPsAllowed, LoadBalancerIPsDenied []netip.Prefix
 	// ServiceCIDRs are the prefixes of ClusterIPs: no externalIP or load
-	// balancer IP may be of them (CVE-2020-8554).
+	// balancer IP may be in them (CVE-2020-8554). Empty knows none.
 	ServiceCIDRs []netip.Prefix
-	// GuardExempt are prefixes that the guards about service CIDRs and pod
-	// addresses do not look at.
-	GuardExempt []netip.Prefix
-	// IsPodAddress tells whether an address is known to be a pod's; nil knows
-	// none.
+	// IsPodAddress tells whether an address is known to be a pod's own; no
+	// externalIP or load balancer IP may be one. It must not answer yes for
+	// pods in the host's network, whose addresses are those of nodes. Nil
+	// knows none.
 	IsPodAddress func(netip.Addr) bool
-	// ProtectedNodePorts are ports that no externalIP or load balancer IP equal
-	// to an address of the node may have: they are the node's own.
+	// GuardExempt are prefixes that the guards by ServiceCIDRs and by
+	// IsPodAddress do not look at.
+	GuardExempt []netip.Prefix
+	// RefuseNodeAddresses refuses an externalIP or load balancer IP that is
+	// an address of this node. Otherwise such a one is served, on the
+	// Service's own port only.
+	RefuseNodeAddresses bool
+	// ProtectedNodePorts are ports that no externalIP or load balancer IP
+	// equal to an address of this node may have: they are the node's own.
+	// Whoever serves ports on the node adds them.
 	ProtectedNodePorts []uint16
 	// ServiceProxyName, when not empty, is the value of the label
 	// service.kubernetes.io/service-proxy-name of the Services to handle;
-	// otherwise those without the label are (A3).
+	// otherwise those without the label are (A3, KEP-2447).
 	ServiceProxyName string
 	// Flags are the flags of every translation.
 	Flags types.TranslationFlags
@@ -99,13 +101,46 @@ type Options struct {
 // DefaultOptions returns what a cluster without special wishes needs.
 func DefaultOptions() Options {
 	return Options{
-		NodePortAddresses: NodePortAddresses{Primary: true},
-		SourceRanges:      SourceRangesRefuse,
-		ExternalIPs:       true,
-		// SSH, BGP, API server, kubelet, kube-proxy's health port.
-		ProtectedNodePorts: []uint16{22, 179, 6443, 10250, 10256},
+		NodePortAddresses:  NodePortAddresses{Primary: true},
+		SourceRanges:       SourceRangesRefuse,
+		ExternalIPs:        true,
+		ProtectedNodePorts: DefaultProtectedNodePorts(),
 		// Misses follow the FIB, and other ports of a node's address stay the
 		// node's (vpp-facts C3).
 		Flags: types.FlagNoClient,
 	}
+}
+
+// DefaultProtectedNodePorts returns the ports of SSH, BGP, the API server, the
+// kubelet and the health check of the service proxy.
+func DefaultProtectedNodePorts() []uint16 { return []uint16{22, 179, 6443, 10250, 10256} }
+
+// Validate reports every wrong setting at once.
+func (o *Options) Validate() error {
+	var errs []error
+	prefixes := func(setting string, list []netip.Prefix) {
+		for _, p := range list {
+			if !p.IsValid() || p.Addr().Is4In6() {
+				errs = append(errs, fmt.Errorf("%s: %s: wanted a prefix such as 192.0.2.0/24 or 2001:db8::/64", setting, p))
+			}
+		}
+	}
+	if _, err := ParseSourceRangesPolicy(string(o.SourceRanges)); err != nil {
+		errs = append(errs, err)
+	}
+	prefixes(SettingNodePortAddresses, o.NodePortAddresses.CIDRs)
+	prefixes(SettingExternalIPsAllowed, o.ExternalIPsAllowed)
+	prefixes(SettingExternalIPsDenied, o.ExternalIPsDenied)
+	prefixes(SettingLoadBalancerIPsAllowed, o.LoadBalancerIPsAllowed)
+	prefixes(SettingLoadBalancerIPsDenied, o.LoadBalancerIPsDenied)
+	prefixes(SettingServiceCIDRs, o.ServiceCIDRs)
+	prefixes(SettingGuardExempt, o.GuardExempt)
+	if slices.Contains(o.ProtectedNodePorts, 0) {
+		errs = append(errs, fmt.Errorf("%s: 0 is not in 1-65535", SettingProtectedNodePorts))
+	}
+	const known = types.FlagAllocPort | types.FlagNoReturnSession | types.FlagNoClient
+	if o.Flags&^known != 0 {
+		errs = append(errs, fmt.Errorf("translation flags: %#x has bits beyond %#x", uint8(o.Flags), uint8(known)))
+	}
+	return errors.Join(errs...)
 }

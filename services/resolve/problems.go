@@ -7,16 +7,20 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	netutils "k8s.io/utils/net"
 
 	"calico-vpp-services/services/model"
 )
 
-// maxProblems bounds what one object is told; what is beyond is counted.
+// maxProblems bounds what one object is told for one reason; the rest is
+// counted. It is by reason, so that a thousand bad endpoints do not hide the
+// typo in an annotation.
 const maxProblems = 20
 
-// problemList collects problems.
+// problemList collects problems in any order and number.
 type problemList struct{ list []model.Problem }
 
 func (p *problemList) add(reason model.Reason, field, format string, args ...any) {
@@ -26,20 +30,65 @@ func (p *problemList) add(reason model.Reason, field, format string, args ...any
 // sorted returns the problems sorted, each once, and not too many.
 func (p *problemList) sorted() []model.Problem {
 	slices.SortFunc(p.list, model.Problem.Compare)
-	out := slices.Compact(p.list)
-	if more := len(out) - maxProblems; more > 0 {
-		last := out[maxProblems]
-		last.Message = fmt.Sprintf("and %d more problems", more)
-		out = append(out[:maxProblems:maxProblems], last)
+	all := slices.Compact(p.list)
+	count := map[model.Reason]int{}
+	more := map[model.Reason]int{} // where in out the rest is counted
+	var out []model.Problem
+	for _, problem := range all {
+		count[problem.Reason]++
+		switch n := count[problem.Reason]; {
+		case n > maxProblems+1:
+			out[more[problem.Reason]].Message = fmt.Sprintf("and %d more problems like these", n-maxProblems)
+			continue
+		case n == maxProblems+1:
+			more[problem.Reason] = len(out)
+			problem.Message = "and 1 more problem like these"
+		}
+		out = append(out, problem)
 	}
+	slices.SortFunc(out, model.Problem.Compare)
 	return out
 }
 
-func field(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+// fieldAt returns the path of element i of a list, or of its field named sub.
+func fieldAt(list string, i int, sub string) string {
+	at := list + "[" + strconv.Itoa(i) + "]"
+	if sub != "" {
+		at += "." + sub
+	}
+	return at
+}
+
+// quote prints a value that somebody typed, if it is long its beginning.
+func quote(s string) string {
+	const most = 64
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return strconv.Quote(s)
+}
 
 // parseIP reads an address as stored objects may have it: with leading zeros,
 // or as IPv4 in IPv6 (A7).
 func parseIP(s string) (netip.Addr, bool) {
 	a, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
 	return a.Unmap(), ok
+}
+
+// special names what makes an address one that no Service, endpoint or node
+// can be reached at from elsewhere; empty for an ordinary one.
+func special(ip netip.Addr) string {
+	switch {
+	case ip.IsUnspecified():
+		return "the unspecified address"
+	case ip.IsLoopback():
+		return "a loopback address"
+	case ip.IsLinkLocalUnicast():
+		return "a link-local address"
+	case ip.IsMulticast():
+		return "a multicast address"
+	case ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "the broadcast address"
+	}
+	return ""
 }

@@ -4,10 +4,6 @@
 package resolve
 
 import (
-	"maps"
-	"net/netip"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
@@ -18,216 +14,174 @@ import (
 // labelServiceProxyName gives a Service to another proxy (A3, KEP-2447).
 const labelServiceProxyName = "service.kubernetes.io/service-proxy-name"
 
-// Input is the state that one Service is resolved from.
+// Input is the state that one Service is resolved from. Nothing of it is
+// modified.
 type Input struct {
 	Service *corev1.Service
-	// Slices are the slices of the Service in any order; those of others are
-	// ignored.
+	// Slices are the slices of the Service, in any order; those of others are
+	// ignored (B16, B18), and so are nil ones.
 	Slices  []*discoveryv1.EndpointSlice
 	Node    Node
 	Options Options
 }
 
-// Result is what one Service asks for.
+// Result is what one Service asks for. Claims may share the arrays of their
+// backends, so they must not be modified.
 type Result struct {
-	// Claims are sorted by key, and there is one for a key.
+	// Claims are sorted by key, and there is one for a key. An entry with
+	// backends passes types.CnatTranslateEntry.Validate.
 	Claims []model.Claim
-	// Problems are sorted, and each is there once.
+	// Problems are sorted, each is there once, and there are at most some
+	// twenty for one reason.
 	Problems []model.Problem
 	// Health is the health check that the Service wants; nil for none.
 	Health *HealthCheck
-	// NoLocalInternal and NoLocalExternal count the Service ports with a Local
-	// policy that have usable endpoints elsewhere and none here (M6).
-	NoLocalInternal, NoLocalExternal int
+	// NoLocalEndpoints counts for the metric of that name.
+	NoLocalEndpoints NoLocalEndpoints
 }
 
-// HealthCheck is what a load balancer asks about a Service (J1 to J3).
-type HealthCheck struct {
-	Port uint16
-	// LocalEndpoints is the number of distinct ready addresses on this node.
-	LocalEndpoints int
-	// V4 and V6 are the families of the Service.
-	V4, V6 bool
+// NoLocalEndpoints counts Service ports with a Local policy that have usable
+// endpoints elsewhere and none on this node, by policy and family (M6).
+type NoLocalEndpoints struct {
+	InternalIPv4, InternalIPv6 int
+	ExternalIPv4, ExternalIPv6 int
 }
 
-// Service resolves one Service.
+// Service resolves one Service. A Service that is not ours to handle has an empty
+// result, as has none at all.
 func Service(in Input) Result {
-	var res Result
-	if in.Service == nil || skip(in.Service, in.Options.ServiceProxyName) {
-		return res
+	r := &resolver{in: &in}
+	if in.Service == nil || !r.handles() {
+		return Result{Problems: r.problems.sorted()}
 	}
-	r := resolver{in: &in, claims: map[types.Key]model.Claim{}}
-	r.run(&res)
-	res.Problems = r.problems.sorted()
-	res.Claims = slices.SortedFunc(maps.Values(r.claims), func(a, b model.Claim) int { return a.Key().Compare(b.Key()) })
-	return res
+	r.readPolicies()
+	families := r.families()
+	r.balance = r.balancing()
+	eps := r.readSlices(families)
+	for i := range in.Service.Spec.Ports {
+		r.port(i, families, eps)
+	}
+	health := r.health(families, eps)
+	claims := r.sortedClaims()
+	return Result{
+		Claims: claims, Problems: r.problems.sorted(), Health: health, NoLocalEndpoints: r.noLocal,
+	}
 }
 
-// skip tells whether a Service is none of ours (A1, A2, A3).
-func skip(svc *corev1.Service, proxyName string) bool {
+// resolver is the work on one Service.
+type resolver struct {
+	in       *Input
+	problems problemList
+	balance  balancing
+	// internalLocal and externalLocal are the traffic policies.
+	internalLocal, externalLocal bool
+	claims                       []portClaim
+	noLocal                      NoLocalEndpoints
+}
+
+// handles tells whether the Service is ours. Which fields it has decides
+// about everything else, not its type (A8, G11, G13); loadBalancerIngress and health
+// are the exceptions.
+func (r *resolver) handles() bool {
+	svc := r.in.Service
 	name, labelled := svc.Labels[labelServiceProxyName]
-	switch {
-	case labelled && (proxyName == "" || name != proxyName), !labelled && proxyName != "":
-		return true
-	case svc.Spec.Type == corev1.ServiceTypeExternalName:
-		return true
+	if proxy := r.in.Options.ServiceProxyName; labelled != (proxy != "") || name != proxy {
+		return false // A3
+	}
+	if svc.Spec.Type == corev1.ServiceTypeExternalName {
+		return false // A2
 	}
 	ip := svc.Spec.ClusterIP
 	if ip == "" && len(svc.Spec.ClusterIPs) > 0 {
 		ip = svc.Spec.ClusterIPs[0]
 	}
-	return ip == "" || ip == corev1.ClusterIPNone
+	if ip == "" { // A1; it has not come from an API server
+		r.problems.add(model.ReasonAddressRefused, "spec.clusterIP",
+			"missing; wanted an address, or None for a headless Service; nothing of the Service is served")
+	}
+	return ip != "" && ip != corev1.ClusterIPNone
 }
 
-type resolver struct {
-	in       *Input
-	problems problemList
-	claims   map[types.Key]model.Claim
-	balance  balancing
+// readPolicies reads the traffic policies. None given means Cluster (D11), as
+// does one that is not known.
+func (r *resolver) readPolicies() {
+	spec := &r.in.Service.Spec
+	read := func(policy, field string) bool {
+		switch policy {
+		case "Local":
+			return true
+		case "", "Cluster":
+		default:
+			r.problems.add(model.ReasonUnsupported, field, "%s: accepted values are Cluster, Local; Cluster is used", quote(policy))
+		}
+		return false
+	}
+	if p := spec.InternalTrafficPolicy; p != nil {
+		r.internalLocal = read(string(*p), "spec.internalTrafficPolicy")
+	}
+	r.externalLocal = read(string(spec.ExternalTrafficPolicy), "spec.externalTrafficPolicy")
 }
 
-func (r *resolver) run(res *Result) {
-	svc := r.in.Service
-	own := clusterIPs(svc, &r.problems)
-	families := map[bool]bool{}
-	for _, v := range own {
-		families[v.addr.Is6()] = true
-	}
-	external := externalVIPs(r.in, families, own, &r.problems)
-	r.balance = balancingOf(svc, &r.problems)
-	eps := collect(r.in, &r.problems)
-	for i := range svc.Spec.Ports {
-		p := &svc.Spec.Ports[i]
-		port, proto, ok := r.portNumber(i, p)
-		if !ok {
-			continue
-		}
-		for _, v := range own { // one cluster IP for each family
-			r.port(res, i, p, port, proto, v, external, eps)
-		}
-	}
-	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.HealthCheckNodePort > 0 && svc.Spec.HealthCheckNodePort <= 65535 &&
-		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		res.Health = &HealthCheck{
-			Port: uint16(svc.Spec.HealthCheckNodePort), LocalEndpoints: localReady(eps, families),
-			V4: families[false], V6: families[true],
-		}
-	}
+// portNumber converts a port of the API.
+func portNumber(n int32) (uint16, bool) {
+	return uint16(n), n >= 1 && n <= 65535
 }
 
-// localReady counts distinct ready addresses of this node over all ports (J3).
-func localReady(eps endpoints, families map[bool]bool) int {
-	seen := map[netip.Addr]bool{}
-	for key, list := range eps {
-		for _, e := range list {
-			if e.local && e.ready && families[key.v6] {
-				seen[e.addr.Addr()] = true
+// port makes the claims of Service port i (A12, E7). A port that cannot be
+// served leaves the others alone.
+func (r *resolver) port(i int, families []family, eps endpoints) {
+	p := &r.in.Service.Spec.Ports[i]
+	proto, err := types.ParseProtocol(string(p.Protocol))
+	if err != nil {
+		r.problems.add(model.ReasonPortRefused, fieldAt("spec.ports", i, "protocol"), "%s; the port is not served", err)
+		return
+	}
+	port, ok := portNumber(p.Port)
+	if !ok {
+		r.problems.add(model.ReasonPortRefused, fieldAt("spec.ports", i, "port"), "%d is not in 1-65535; the port is not served", p.Port)
+		return
+	}
+	// F6, F9: a node port is one that has a number, whatever allocated it.
+	nodePort, ok := portNumber(p.NodePort)
+	if !ok && p.NodePort != 0 {
+		r.problems.add(model.ReasonPortRefused, fieldAt("spec.ports", i, "nodePort"), "%d is not in 1-65535; it is not served", p.NodePort)
+	}
+	if !ok {
+		nodePort = 0
+	}
+	for j := range families {
+		f := &families[j]
+		s := categorise(eps[portKey{f.v6, p.Name, proto}], r.balance.noNAT)
+		r.countNoLocal(f, &s, nodePort)
+
+		r.claim(i, proto, port, &f.clusterIP, s.choose(r.internalLocal)) // D1, D2
+		if nodePort != 0 {
+			for k := range f.nodes { // F1, F5, F11
+				r.claim(i, proto, nodePort, &f.nodes[k], s.choose(r.externalLocal))
+			}
+		}
+		for k := range f.outside { // D4, D5
+			if v := &f.outside[k]; r.admitsPort(v, port) {
+				r.claim(i, proto, port, v, s.chooseOrCluster(r.externalLocal))
 			}
 		}
 	}
-	return len(seen)
 }
 
-// portNumber checks a Service port by itself (A12).
-func (r *resolver) portNumber(i int, p *corev1.ServicePort) (uint16, types.Protocol, bool) {
-	proto, err := types.ParseProtocol(string(p.Protocol))
-	if err != nil {
-		r.problems.add(model.ReasonPortRefused, field("spec.ports[%d].protocol", i), "%s; the port is not served", err)
-		return 0, 0, false
-	}
-	if p.Port < 1 || p.Port > 65535 {
-		r.problems.add(model.ReasonPortRefused, field("spec.ports[%d].port", i), "%d is not in 1-65535; the port is not served", p.Port)
-		return 0, 0, false
-	}
-	return uint16(p.Port), proto, true
-}
-
-// port makes the claims of one Service port in the family of its cluster IP.
-func (r *resolver) port(res *Result, i int, p *corev1.ServicePort, port uint16, proto types.Protocol, own vip, external []vip, eps endpoints) {
-	svc, v6 := r.in.Service, own.addr.Is6()
-	nodePort := r.nodePort(i, p)
-	outside := filterVIPs(external, v6)
-	accessible := nodePort != 0 || len(outside) > 0
-	internalLocal := svc.Spec.InternalTrafficPolicy != nil && *svc.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal // D11
-	externalLocal := accessible && svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal                             // D10
-	s := categorise(eps[portKey{v6, p.Name, proto}], &r.in.Node, !internalLocal || accessible, internalLocal || externalLocal)
-
-	internal := s.choose(s.cluster)
-	if internalLocal {
-		internal = s.choose(s.local) // D2, D3
-		if len(s.local) == 0 && s.any {
-			res.NoLocalInternal++
-		}
-	}
-	r.claim(p, port, proto, own, internal)
-
-	// One set for all clients of an external address, for cnat has none by
-	// source: the local one if there is one. Without, outsiders must not be served
-	// at a node port; other addresses keep serving pods and the host, and
-	// health port and withdrawn route steer outsiders away (D4 to D7).
-	nodeSet, outsideSet := s.choose(s.cluster), s.choose(s.cluster)
-	if externalLocal {
-		nodeSet = s.choose(s.local)
-		if len(s.local) > 0 {
-			outsideSet = nodeSet
-		} else if s.any {
-			res.NoLocalExternal++
-		}
-	}
-	if nodePort != 0 {
-		for _, a := range r.in.Options.NodePortAddresses.of(&r.in.Node, v6) {
-			r.claim(p, nodePort, proto, vip{a, model.KindNodePort, ""}, nodeSet)
-		}
-	}
-	for _, v := range outside {
-		if r.in.Node.has(v.addr) && r.in.Options.protects(port) {
-			r.problems.add(model.ReasonAddressRefused, v.field,
-				"%s port %d is a port of this node's own (setting protectedNodePorts); it is not served", v.addr, port)
-			continue
-		}
-		r.claim(p, port, proto, v, outsideSet)
-	}
-}
-
-// nodePort returns the node port of a Service port, whatever the allocate
-// flag says (F6); 0 for none.
-func (r *resolver) nodePort(i int, p *corev1.ServicePort) uint16 {
-	if p.NodePort < 0 || p.NodePort > 65535 {
-		r.problems.add(model.ReasonPortRefused, field("spec.ports[%d].nodePort", i), "%d is not in 1-65535; it is not served", p.NodePort)
-		return 0
-	}
-	return uint16(p.NodePort)
-}
-
-func filterVIPs(list []vip, v6 bool) []vip {
-	var out []vip
-	for _, v := range list {
-		if v.addr.Is6() == v6 {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// claim notes one claim. Of several on one key the highest kind counts (L10), and
-// of Service ports that collide the first.
-func (r *resolver) claim(p *corev1.ServicePort, port uint16, proto types.Protocol, v vip, c choice) {
-	svc := r.in.Service
-	e := types.CnatTranslateEntry{
-		Proto: proto, IP: v.addr, Port: port,
-		Backends: c.backends(r.balance.noNAT),
-		// A property of the address, whichever field it is from (vpp-facts C2).
-		IsRealIP: r.in.Node.has(v.addr),
-		LBType:   r.balance.lbType,
-		Hash:     r.balance.hash,
-		Flags:    r.in.Options.Flags,
-	}
-	e.Normalize()
-	if old, twice := r.claims[e.Key()]; twice && old.Kind.Rank() <= v.kind.Rank() {
+// countNoLocal counts for M6. The external policy concerns nobody where nothing
+// external reaches the port (D10).
+func (r *resolver) countNoLocal(f *family, s *sets, nodePort uint16) {
+	if !s.missesLocal() {
 		return
 	}
-	r.claims[e.Key()] = model.Claim{
-		Service: model.ServiceIDOf(svc.Namespace, svc.Name), UID: string(svc.UID), Created: svc.CreationTimestamp.Time,
-		Kind: v.kind, Entry: e, Unserved: c.unserved, PortName: p.Name,
+	internal, external := &r.noLocal.InternalIPv4, &r.noLocal.ExternalIPv4
+	if f.v6 {
+		internal, external = &r.noLocal.InternalIPv6, &r.noLocal.ExternalIPv6
+	}
+	if r.internalLocal {
+		*internal++
+	}
+	if r.externalLocal && (nodePort != 0 || len(f.outside) > 0) {
+		*external++
 	}
 }
