@@ -450,11 +450,16 @@ func TestSnat(t *testing.T) {
 	ctx := t.Context()
 	v4, v6 := netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8::11")
 	pfx := netip.MustParsePrefix("10.96.0.0/16")
+	for _, err := range []error{s.SetSnatPolicy(ctx, types.SnatK8s), s.AddSnatPrefix(ctx, pfx), s.DelSnatPrefix(ctx, pfx)} {
+		if !errors.Is(err, vpplink.ErrInvalidEntry) || sim.Crashed() != "" {
+			t.Fatalf("scenario 28: before any address: error %v, VPP crashed %q", err, sim.Crashed())
+		}
+	}
 	for _, err := range []error{
 		s.SetSnatAddresses(ctx, v4, v6),
 		s.SetSnatPolicy(ctx, types.SnatK8s),
 		s.AddSnatPrefix(ctx, pfx), s.AddSnatPrefix(ctx, netip.MustParsePrefix("fd00:10:96::/112")),
-		s.AddSnatInterface(ctx, 1, types.SnatHost), s.EnableCnatFeature(ctx, 1),
+		s.AddSnatInterface(ctx, 1, types.SnatHost), s.EnableCnatFeature(ctx, 1), s.EnableCnatFeature(ctx, 1),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -472,7 +477,7 @@ func TestSnat(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, err := range []error{s.DelSnatInterface(ctx, 1, types.SnatHost), s.DisableCnatFeature(ctx, 1)} {
+	for _, err := range []error{s.DelSnatInterface(ctx, 1, types.SnatHost), s.DisableCnatFeature(ctx, 1), s.DisableCnatFeature(ctx, 1)} {
 		if err != nil {
 			t.Error(err)
 		}

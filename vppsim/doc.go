@@ -33,8 +33,8 @@
 // twice, flows that stay as they began (S1).
 //
 // testdata/contract.txt is the account of them: conversations that a real VPP
-// 26.06 and the simulator answer with the same words. With VPP_BIN set to a vpp
-// binary the tests hold them with both, and send the same packets through both;
+// 26.06 and the simulator answer with the same words. With a vpp on PATH, or in
+// VPP_BIN, the tests hold them with both, and send the same packets through both;
 // what differs is a bug of the simulator. -update rewrites the account.
 //
 // # What it is not

@@ -5,18 +5,11 @@ package vppsim
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"go.fd.io/govpp/adapter/socketclient"
 	interfaces "go.fd.io/govpp/binapi/interface"
@@ -24,9 +17,11 @@ import (
 	"go.fd.io/govpp/binapi/ip_types"
 	"go.fd.io/govpp/binapi/vlib"
 	"go.fd.io/govpp/core"
+
+	"calico-vpp-services/test/realvpp"
 )
 
-// realVPP starts the VPP that VPP_BIN names, with one interface loop0 like the
+// realVPP starts a real VPP, if there is one, with one interface loop0 like the
 // one of contractConfig, and returns its API socket and a channel that is
 // closed when it dies. The test is skipped when there is none.
 func realVPP(t *testing.T) (socket string, died <-chan struct{}) {
@@ -39,73 +34,8 @@ func realVPP(t *testing.T) (socket string, died <-chan struct{}) {
 // bareVPP is realVPP without the interface.
 func bareVPP(t *testing.T) (socket string, died <-chan struct{}) {
 	t.Helper()
-	bin := os.Getenv("VPP_BIN")
-	if bin == "" {
-		t.Skip("VPP_BIN names no VPP to compare with")
-	}
-	plugins, err := filepath.Glob(filepath.Join(filepath.Dir(bin), "..", "lib", "*", "vpp_plugins"))
-	if err != nil || len(plugins) == 0 {
-		t.Fatalf("no plugins beside %s: %v", bin, err)
-	}
-	dir, err := os.MkdirTemp("", "vpp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket = filepath.Join(dir, "api.sock")
-	startup := fmt.Sprintf(`unix { nodaemon cli-listen %[1]s/cli.sock }
-socksvr { socket-name %[1]s/api.sock }
-api-segment { prefix %[2]s }
-buffers { page-size default }
-memory { main-heap-page-size default main-heap-size 512M }
-statseg { socket-name %[1]s/stats.sock size 32M }
-plugins { path %[3]s plugin default { disable } plugin cnat_plugin.so { enable } }
-`, dir, filepath.Base(dir), plugins[0])
-	if err := os.WriteFile(filepath.Join(dir, "startup.conf"), []byte(startup), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, "-c", filepath.Join(dir, "startup.conf"))
-	cmd.Stdout, cmd.Stderr = log, log
-	// VPP dies with the test, also when that is killed. The signal comes when
-	// the thread that started it ends, so that thread stays.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started, gone := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		defer close(gone)
-		defer log.Close()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-gone
-		// What VPP cannot remove when it is killed.
-		left, _ := filepath.Glob("/dev/shm/" + filepath.Base(dir) + "-*")
-		for _, f := range left {
-			os.Remove(f)
-		}
-	})
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if c, err := net.Dial("unix", socket); err == nil {
-			c.Close()
-			return socket, gone
-		}
-		if time.Now().After(deadline) {
-			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("%s does not come up:\n%s", bin, text)
-		}
-	}
+	v := realvpp.Start(t, "")
+	return v.Socket, v.Died
 }
 
 // makeLoopback makes the interface of contractConfig.

@@ -143,7 +143,9 @@ type CnatTranslateEntry struct {
 	LBType   LBType
 	// Hash is taken at creation only (F3) and not reported by dump (F5).
 	Hash FlowHash
-	// Flags are taken at creation only and not reported by dump (F5).
+	// Flags are not reported by dump (F5). An update refreshes them, but what
+	// NO_CLIENT means for the address is settled by its first translation (C2), so
+	// a change of flags is a recreate.
 	Flags TranslationFlags
 }
 
