@@ -120,3 +120,73 @@ func TestRequestsOfARealClient(t *testing.T) {
 		t.Errorf("user agent %q, accept %q", agent, accept)
 	}
 }
+
+// streamer is an API server that gives the first list as a stream, and then the
+// events of more.
+type streamer struct {
+	mu sync.Mutex
+	// first and more are watch events by the path of the resource.
+	first, more map[string][]string
+	// lists counts requests that are not watches.
+	lists int
+}
+
+func (s *streamer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	first, more := s.first[r.URL.Path], s.more[r.URL.Path]
+	s.mu.Unlock()
+	if r.URL.Query().Get("sendInitialEvents") != "true" {
+		s.mu.Lock()
+		s.lists++
+		s.mu.Unlock()
+		http.Error(w, "wanted a stream", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	for _, line := range append(first, more...) {
+		_, _ = w.Write([]byte(line + "\n"))
+	}
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+	<-r.Context().Done()
+}
+
+func TestStreamedLists(t *testing.T) {
+	end := func(apiVersion, kind string) string {
+		return `{"type":"BOOKMARK","object":{"apiVersion":"` + apiVersion + `","kind":"` + kind + `","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`
+	}
+	const services, endpointSlices, nodes = "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"
+	api := &streamer{
+		first: map[string][]string{
+			services:       {strings.Replace(addWeb, `"web"`, `"web","namespace":"default"`, 1), end("v1", "Service")},
+			endpointSlices: {addSlice, end("discovery.k8s.io/v1", "EndpointSlice")},
+			nodes:          {end("v1", "Node")},
+		},
+		more: map[string][]string{
+			services: {strings.Replace(addWeb, `"web"`, `"later","namespace":"default"`, 1), deleteWeb},
+			nodes:    {`{"type":"ADDED","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-a","resourceVersion":"10"}}}`},
+		},
+	}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	client, err := NewClientset(writeKubeconfig(t, server.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSink()
+	log, _ := newLog()
+	k, err := NewKubernetes(KubernetesConfig{Client: client, NodeName: "node-a"}, s, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := serve(t, k.Serve)
+	eventuallyHas(t, s, "EndpointSlice shop/web-1", "Node node-a", "Service default/later")
+	eventually(t, long, "synced, no problem", func() bool { return k.Status().Synced && len(k.Status().Problems) == 0 })
+	stop()
+	api.mu.Lock()
+	defer api.mu.Unlock()
+	if api.lists > 0 {
+		t.Errorf("%d lists that are not streams", api.lists)
+	}
+}

@@ -213,9 +213,9 @@ func describe(raw []byte, t reflect.Type, err error) error {
 // brief prints the beginning of a value for a message.
 func brief(raw []byte) string {
 	const most = 60
-	s := strings.Join(strings.Fields(string(raw)), " ")
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "..."
+	s := strings.Join(strings.Fields(string(raw[:min(len(raw), 4*most)])), " ")
+	if len(s) > most || len(raw) > 4*most {
+		return strings.ToValidUTF8(s[:min(len(s), most)], "") + "..."
 	}
 	if s == "" {
 		return "nothing"

@@ -37,10 +37,12 @@ type directory struct {
 }
 
 type manifestFile struct {
-	sum [sha256.Size]byte
+	sum checksum
 	// objects is what the file says, good whether that is a whole version of it.
 	objects map[objectKey]object
 	good    bool
+	// documents are those of the version read last.
+	documents map[checksum][]object
 }
 
 func newDirectory(path string, b *board, log *logrus.Entry) *directory {
@@ -145,7 +147,7 @@ func (d *directory) readFile(path string) {
 		err = fmt.Errorf("%s: empty, so taken to be half written; to take its objects away, delete the file or leave a comment in it", path)
 	}
 	if err != nil {
-		f.sum = [sha256.Size]byte{}
+		f.sum = checksum{}
 		if len(f.objects) > 0 {
 			d.fail(path, []error{err}, saysBefore)
 		} else {
@@ -158,7 +160,8 @@ func (d *directory) readFile(path string) {
 		return
 	}
 	f.sum = sum
-	m := parseManifest(path, data)
+	m := parseManifest(path, data, f.documents)
+	f.documents = m.documents
 	for _, w := range m.warnings {
 		d.tell(w)
 	}

@@ -5,7 +5,9 @@ package watchers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -166,7 +168,9 @@ func (f *Files) watch(w *fsnotify.Watcher) bool {
 		// in place of the one that was watched.
 		if err := w.Add(p); err != nil {
 			ok = false
-			f.log.WithError(err).Debugf("%s cannot be watched", p)
+			if !errors.Is(err, fs.ErrNotExist) {
+				f.dir.tell(fmt.Sprintf("the kernel does not tell of changes in %s (%v): looking every second; raise fs.inotify.max_user_watches", p, err))
+			}
 		}
 	}
 	return ok

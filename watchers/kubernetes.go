@@ -174,8 +174,8 @@ func (h *handler) deleted(obj any) metav1.Object { return deletedOf(obj, h.resou
 
 // objectOf returns what an informer calls an object, or nil if it is none.
 func objectOf(obj any, r *resource, b *board) metav1.Object {
-	if r.is(obj) {
-		return obj.(object) //nolint:forcetypeassert // is says so
+	if o, ok := obj.(object); ok && r.is(obj) {
+		return o
 	}
 	if b.count("wrong_type") {
 		b.log.Warnf("%s: the cache told of a %T; passed over (told once)", r.name, obj)
@@ -206,6 +206,7 @@ func deletedOf(obj any, r *resource, b *board) metav1.Object {
 		return last
 	}
 	gone := newObject(typeOf(r.example))
+	setType(gone, typeOf(r.example))
 	gone.SetNamespace(namespace)
 	gone.SetName(name)
 	return gone

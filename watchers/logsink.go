@@ -17,6 +17,13 @@ func withLogger(ctx context.Context, log *logrus.Entry) context.Context {
 	return klog.NewContext(ctx, klog.New(&logSink{log.WithField("from", "client-go")}))
 }
 
+// RedirectClientLogs makes what client-go logs outside of any context go to log
+// as well, for the whole process; without it, slow handlers are told of on
+// stderr in klog's own format. It is for main to call.
+func RedirectClientLogs(log *logrus.Entry) {
+	klog.SetLogger(klog.New(&logSink{log.WithField("from", "client-go")}))
+}
+
 // maxVerbosity is how much of client-go's log is kept.
 const maxVerbosity = 2
 

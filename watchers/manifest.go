@@ -5,10 +5,12 @@ package watchers
 
 import (
 	"bytes"
+	"crypto/sha256"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +36,13 @@ type manifest struct {
 	warnings []string
 	// unread counts documents of kinds that are none of our business.
 	unread int
+	// documents has the objects of each YAML document without errors or
+	// warnings, by its checksum. YAML is slow to read (some MB a second), so
+	// that the next version of the file is read where it differs only.
+	documents map[checksum][]object
 }
+
+type checksum = [sha256.Size]byte
 
 // documentAt is where a document begins.
 type documentAt struct {
@@ -42,14 +50,15 @@ type documentAt struct {
 }
 
 // parseManifest reads a file of YAML documents or, by its name, of JSON values.
-// It never fails as a whole: whatever can be understood is there.
-func parseManifest(name string, data []byte) *manifest {
-	m := &manifest{}
+// It never fails as a whole: whatever can be understood is there. known are the
+// documents of the version before, if any.
+func parseManifest(name string, data []byte, known map[checksum][]object) *manifest {
+	m := &manifest{documents: map[checksum][]object{}}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	if strings.HasSuffix(name, ".json") {
 		m.readJSON(name, data)
 	} else {
-		m.readYAML(name, data)
+		m.readYAML(name, data, known)
 	}
 	return m
 }
@@ -83,7 +92,7 @@ func (m *manifest) readJSON(name string, data []byte) {
 
 // readYAML reads YAML documents. Each is parsed on its own, so that a broken one
 // takes no other down.
-func (m *manifest) readYAML(name string, data []byte) {
+func (m *manifest) readYAML(name string, data []byte, known map[checksum][]object) {
 	number := 0
 	for rest, line := data, 1; len(rest) > 0; {
 		doc, size := nextDocument(rest)
@@ -93,8 +102,14 @@ func (m *manifest) readYAML(name string, data []byte) {
 			continue
 		}
 		number++
+		sum := sha256.Sum256(doc)
+		if objects, ok := known[sum]; ok {
+			m.objects, m.documents[sum] = append(m.objects, objects...), objects
+			continue
+		}
 		at := documentAt{number, start + leadingBlankLines(doc)}
-		if len(m.errs)+len(m.warnings) > exactErrors {
+		objects, complaints := len(m.objects), len(m.errs)+len(m.warnings)
+		if complaints > exactErrors {
 			start = 1
 		}
 		raw, warning, err := yamlToJSON(doc, start)
@@ -106,6 +121,9 @@ func (m *manifest) readYAML(name string, data []byte) {
 			m.warn(name, at, warning)
 		}
 		m.readDocument(name, at, raw)
+		if len(m.errs)+len(m.warnings) == complaints {
+			m.documents[sum] = slices.Clip(m.objects[objects:])
+		}
 	}
 }
 

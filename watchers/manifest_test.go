@@ -4,6 +4,7 @@
 package watchers
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ import (
 
 // parse returns what a manifest says, as text.
 func parse(name, text string) (objects, errs, warnings []string) {
-	m := parseManifest(name, []byte(text))
+	m := parseManifest(name, []byte(text), nil)
 	for _, o := range m.objects {
 		objects = append(objects, keyOf(o).String())
 	}
@@ -115,7 +116,7 @@ items:
 
 // Nothing is made up that the API server would not have said.
 func TestDefaultsAreLeftToResolve(t *testing.T) {
-	m := parseManifest("a.yaml", []byte(service("web", "10.96.0.1")))
+	m := parseManifest("a.yaml", []byte(service("web", "10.96.0.1")), nil)
 	if len(m.objects) != 1 {
 		t.Fatal(m.errs)
 	}
@@ -129,7 +130,7 @@ func TestDefaultsAreLeftToResolve(t *testing.T) {
 }
 
 func TestManagedFieldsAreDropped(t *testing.T) {
-	m := parseManifest("a.yaml", []byte("{apiVersion: v1, kind: Node, metadata: {name: m, managedFields: [{manager: x}]}}"))
+	m := parseManifest("a.yaml", []byte("{apiVersion: v1, kind: Node, metadata: {name: m, managedFields: [{manager: x}]}}"), nil)
 	if len(m.objects) != 1 || m.objects[0].GetManagedFields() != nil {
 		t.Errorf("got %+v %v", m.objects, m.errs)
 	}
@@ -145,11 +146,15 @@ func FuzzManifest(f *testing.F) {
 		if json {
 			name = "fuzz.json"
 		}
-		m := parseManifest(name, []byte(text))
+		m := parseManifest(name, []byte(text), nil)
 		for _, o := range m.objects {
 			if o.GetName() == "" || typeOf(o).Kind == "" {
 				t.Errorf("an object without a name or kind: %+v", o)
 			}
+		}
+		again := parseManifest(name, []byte(text), m.documents)
+		if fmt.Sprint(again.objects, again.errs, again.warnings) != fmt.Sprint(m.objects, m.errs, m.warnings) {
+			t.Errorf("first %v %v %v\nagain %v %v %v", m.objects, m.errs, m.warnings, again.objects, again.errs, again.warnings)
 		}
 		for _, err := range m.errs {
 			if !strings.HasPrefix(err.Error(), name+":") {

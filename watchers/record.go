@@ -134,11 +134,5 @@ func (h *recordHandler) OnUpdate(old, obj any) {
 
 // OnDelete implements cache.ResourceEventHandler.
 func (h *recordHandler) OnDelete(obj any) {
-	gone := deletedOf(obj, h.resource, h.out.board)
-	if o, ok := gone.(object); ok && o.GetObjectKind().GroupVersionKind().Empty() {
-		o = o.DeepCopyObject().(object) //nolint:forcetypeassert // a copy is of the same type
-		setType(o, typeOf(o))
-		gone = o
-	}
-	h.out.write(watch.Deleted, gone)
+	h.out.write(watch.Deleted, deletedOf(obj, h.resource, h.out.board))
 }

@@ -117,7 +117,7 @@ func (p *Replay) parse(line []byte, number int, skipped *skips) (rec Recorded, o
 	if !stdjson.Valid(line) {
 		var v any
 		err := stdjson.Unmarshal(line, &v)
-		return rec, false, fmt.Errorf("no valid JSON (%v): %s: wanted %s", err, brief(line), wantedLine)
+		return rec, false, fmt.Errorf("no valid JSON (%w): %s: wanted %s", err, brief(line), wantedLine)
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts(line, &event); err != nil {
 		return rec, false, fmt.Errorf("%w: wanted %s", describe(line, reflect.TypeOf(event), err), wantedLine)

@@ -16,8 +16,8 @@ const (
 	SourceReplay     = "replay"
 )
 
-// LabelServiceProxyName, with any value, gives a Service to another proxy than
-// the cluster's default one (service-semantics.md A3).
+// LabelServiceProxyName is the label that gives a Service, whatever its value, to
+// another proxy than the cluster's default one (service-semantics.md A3).
 const LabelServiceProxyName = "service.kubernetes.io/service-proxy-name"
 
 // Selection says which objects are ours. The zero value is right for the

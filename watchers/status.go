@@ -80,13 +80,6 @@ func (b *board) count(name string) bool {
 	return b.counts[name] == 1
 }
 
-// arrived notes that the first complete list of what is there.
-func (b *board) arrived(what string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.waiting, what)
-}
-
 func (b *board) setSynced() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -94,6 +94,7 @@ func findWrongField(t reflect.Type, v any, path string) *wrongField {
 		if _, err := strconv.ParseInt(n.String(), 10, t.Bits()); err != nil {
 			return wrong(fmt.Sprintf("a whole number of at most %d bits", t.Bits()))
 		}
+	default: // the objects have no others
 	}
 	return nil
 }
