@@ -101,7 +101,7 @@ func cnatMethods() []*method {
 	update := read[cnat.CnatTranslationUpdate, cnat.CnatTranslationUpdateReply](cnatTranslationUpdate)
 	update.write = true
 	update.check = checkUpdate
-	update.onFail = func(m wireMessage) { m.(*cnat.CnatTranslationUpdateReply).ID = invalidIndex }
+	update.onFail = func(m wireMessage) { m.(*cnat.CnatTranslationUpdateReply).ID = invalidIndex } //nolint:errcheck // its own reply
 	return []*method{
 		update,
 		write[cnat.CnatTranslationDel, cnat.CnatTranslationDelReply](func(c *call, m *cnat.CnatTranslationDel) int32 {

@@ -30,7 +30,6 @@ type call struct {
 	context uint32
 	msg     api.Message
 
-	fail  int32 // injected return value, or 0
 	quiet bool  // do not answer
 	err   error // of the transport: ends the client
 }
@@ -52,7 +51,7 @@ func (c *call) reply(m wireMessage) {
 
 // replyRetval answers with the plain reply of the method.
 func (c *call) replyRetval(retval int32) {
-	m := reflect.New(c.method.reply).Interface().(wireMessage)
+	m := reflect.New(c.method.reply).Interface().(wireMessage) //nolint:errcheck // replies are wire messages
 	if retval != 0 {
 		reflect.ValueOf(m).Elem().FieldByName("Retval").SetInt(int64(retval))
 	}
@@ -98,7 +97,7 @@ func read[Q, R any, QP requestPtr[Q], RP replyPtr[R]](apply func(*call, QP)) *me
 			}
 			return m, nil
 		},
-		apply: func(c *call) { apply(c, c.msg.(QP)) },
+		apply: func(c *call) { apply(c, c.msg.(QP)) }, //nolint:errcheck // decode above made it a QP
 	}
 }
 
@@ -107,7 +106,7 @@ func write[Q, R any, QP requestPtr[Q], RP replyPtr[R]](apply func(*call, QP) int
 	m := read[Q, R, QP, RP](nil)
 	m.write = true
 	m.apply = func(c *call) {
-		if rv := apply(c, c.msg.(QP)); !c.inst.dead {
+		if rv := apply(c, c.msg.(QP)); !c.inst.dead { //nolint:errcheck // decode above made it a QP
 			c.replyRetval(rv)
 		}
 	}
@@ -141,7 +140,7 @@ func (in *instance) assignIDs(rnd *rand.Rand, hidden []string) {
 	names := map[string]*method{}
 	for _, m := range methods() {
 		names[m.name+"_"+m.crc] = m
-		r := reflect.New(m.reply).Interface().(api.Message)
+		r := reflect.New(m.reply).Interface().(api.Message) //nolint:errcheck // replies are messages
 		if _, ok := names[nameCRC(r)]; !ok {
 			names[nameCRC(r)] = nil
 		}

@@ -96,6 +96,8 @@ func (f *fib) addDefaultRoute(swIf uint32, v6 bool) {
 
 // Special prefixes of every table. Those of the first kind cannot be
 // overridden; a path to 240.0.0.1 is a way to drop packets (R2).
+//
+//nolint:gochecknoglobals // constants, but for the language
 var (
 	specialDrops = []netip.Prefix{netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("240.0.0.0/4")}
 	linkLocal6   = netip.MustParsePrefix("fe80::/10")
@@ -219,27 +221,27 @@ func lastAddr(p netip.Prefix) netip.Addr {
 
 // lookup returns the entry for an address: the one of the longest prefix.
 func (in *instance) lookup(t *table, addr netip.Addr) fibEntry {
-	e, _ := in.longest(t, addr, addr.BitLen())
+	e := in.longest(t, addr, addr.BitLen())
 	return e
 }
 
 // cover returns the entry that a prefix has above itself.
 func (in *instance) cover(t *table, p netip.Prefix) fibEntry {
-	e, _ := in.longest(t, p.Addr(), p.Bits()-1)
+	e := in.longest(t, p.Addr(), p.Bits()-1)
 	return e
 }
 
-func (in *instance) longest(t *table, addr netip.Addr, bits int) (fibEntry, bool) {
+func (in *instance) longest(t *table, addr netip.Addr, bits int) fibEntry {
 	for ; bits >= 0; bits-- {
 		p, err := addr.Prefix(bits)
 		if err != nil {
 			break
 		}
 		if e, ok := in.entryAt(t, p); ok {
-			return e, true
+			return e
 		}
 	}
-	return fibEntry{paths: dropPaths(t.v6)}, false
+	return fibEntry{paths: dropPaths(t.v6)}
 }
 
 // entries returns the whole table, sorted by prefix.

@@ -125,6 +125,8 @@ func ipAddressDump(c *call, m *ip.IPAddressDump) {
 
 // cnatNodes are the nodes that feature_cnat_enable_disable puts on an
 // interface's arcs.
+//
+//nolint:gochecknoglobals // a constant, but for the language
 var cnatNodes = map[string][]string{
 	"ip4-unicast": {"cnat-input-ip4", "cnat-lookup-ip4"},
 	"ip6-unicast": {"cnat-input-ip6", "cnat-lookup-ip6"},

@@ -18,7 +18,7 @@ import (
 func routeMethods() []*method {
 	add := read[ip.IPRouteAddDel, ip.IPRouteAddDelReply](ipRouteAddDel)
 	add.write = true
-	add.onFail = func(m wireMessage) { m.(*ip.IPRouteAddDelReply).StatsIndex = invalidIndex }
+	add.onFail = func(m wireMessage) { m.(*ip.IPRouteAddDelReply).StatsIndex = invalidIndex } //nolint:errcheck // its own reply
 	return []*method{
 		add,
 		read[ip.IPRouteDump, ip.IPRouteDetails](ipRouteDump),

@@ -56,7 +56,7 @@ func listen(path string) (*net.UnixListener, error) {
 		l.Close()
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
-	return l.(*net.UnixListener), nil
+	return l.(*net.UnixListener), nil //nolint:errcheck // what listening on "unix" gives
 }
 
 // removeStale removes a socket that a killed process left behind, and nothing else.

@@ -219,7 +219,7 @@ func TestRequestsWithoutAnswer(t *testing.T) {
 		stats        Stats
 		translations int
 	}{
-		{"an id that nobody has", func(c *rawClient) []byte { return []byte{0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0} }, Stats{Unknown: 1}, 0},
+		{"an id that nobody has", func(*rawClient) []byte { return []byte{0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0} }, Stats{Unknown: 1}, 0},
 		{"the id of a reply", func(c *rawClient) []byte {
 			r := &cnat.CnatTranslationUpdateReply{}
 			b := make([]byte, 64)

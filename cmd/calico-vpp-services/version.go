@@ -12,7 +12,7 @@ import (
 )
 
 // version is set by the linker (see Makefile); a plain `go build` leaves it.
-var version = "devel" //nolint:gochecknoglobals // the linker can only set a package variable
+var version = "devel"
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{

@@ -9,7 +9,7 @@ import (
 	"go.fd.io/govpp/api"
 )
 
-var registerOnce sync.Once
+var registerOnce sync.Once //nolint:gochecknoglobals // govpp's registry, which it guards, is one for the process
 
 // Register makes the messages known to govpp. It may be called any number of
 // times, but the first call must be over before a connection is made: govpp

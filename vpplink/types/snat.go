@@ -20,15 +20,20 @@ const (
 	SnatDNAT SnatPolicy = 3
 )
 
-var snatPolicyNames = [...]string{"none", "if-pfx", "k8s", "dnat"}
-
 // Known tells whether VPP has such a policy.
-func (p SnatPolicy) Known() bool { return int(p) < len(snatPolicyNames) }
+func (p SnatPolicy) Known() bool { return p <= SnatDNAT }
 
 // String returns the name of the policy.
 func (p SnatPolicy) String() string {
-	if p.Known() {
-		return snatPolicyNames[p]
+	switch p {
+	case SnatNone:
+		return "none"
+	case SnatIfPfx:
+		return "if-pfx"
+	case SnatK8s:
+		return "k8s"
+	case SnatDNAT:
+		return "dnat"
 	}
 	return fmt.Sprintf("policy-%d", uint8(p))
 }
@@ -44,15 +49,20 @@ const (
 	SnatHost      SnatTable = 3
 )
 
-var snatTableNames = [...]string{"include-v4", "include-v6", "pod", "host"}
-
 // Known tells whether VPP has such a table.
-func (t SnatTable) Known() bool { return int(t) < len(snatTableNames) }
+func (t SnatTable) Known() bool { return t <= SnatHost }
 
 // String returns the name of the table.
 func (t SnatTable) String() string {
-	if t.Known() {
-		return snatTableNames[t]
+	switch t {
+	case SnatIncludeV4:
+		return "include-v4"
+	case SnatIncludeV6:
+		return "include-v6"
+	case SnatPod:
+		return "pod"
+	case SnatHost:
+		return "host"
 	}
 	return fmt.Sprintf("table-%d", uint8(t))
 }
