@@ -37,7 +37,7 @@ const source = "test"
 
 // agent is the production code from Send to the API socket of a simulator.
 type agent struct {
-	t      *testing.T
+	t      testing.TB
 	sim    *vppsim.Sim
 	server *services.Server
 	calls  *vpplink.Counters
@@ -46,7 +46,7 @@ type agent struct {
 	conn   tomb.Tomb
 }
 
-func newSim(t *testing.T) *vppsim.Sim {
+func newSim(t testing.TB) *vppsim.Sim {
 	t.Helper()
 	sim, err := vppsim.New(vppsim.Config{Socket: filepath.Join(t.TempDir(), "api.sock")})
 	if err != nil {
@@ -66,7 +66,7 @@ func newSim(t *testing.T) *vppsim.Sim {
 
 // start runs an agent on sim; edit changes its configuration. Nothing is
 // synced yet.
-func start(t *testing.T, sim *vppsim.Sim, edit ...func(*services.Config)) *agent {
+func start(t testing.TB, sim *vppsim.Sim, edit ...func(*services.Config)) *agent {
 	t.Helper()
 	a := &agent{t: t, sim: sim, calls: &vpplink.Counters{}}
 	log, hook := logtest.NewNullLogger()
@@ -95,7 +95,7 @@ func start(t *testing.T, sim *vppsim.Sim, edit ...func(*services.Config)) *agent
 }
 
 // synced starts an agent whose objects have all been listed.
-func synced(t *testing.T, sim *vppsim.Sim, objects ...metav1.Object) *agent {
+func synced(t testing.TB, sim *vppsim.Sim, objects ...metav1.Object) *agent {
 	t.Helper()
 	a := start(t, sim)
 	a.apply(append([]metav1.Object{node("192.0.2.11", "2001:db8::11")}, objects...)...)

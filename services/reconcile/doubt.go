@@ -71,7 +71,7 @@ func recognise(t *types.Translation, was slot, had bool, d doubt, doubted bool) 
 		if unchanged {
 			return was, true
 		}
-		return unknown, !had
+		return unknown, false
 	}
 	written := d.entry != nil && looksLike(t, d.entry)
 	switch d.action {

@@ -57,6 +57,8 @@ type Reconciler struct {
 
 	vpp      VPP
 	instance string
+	// dumped: this instance was dumped before, so what is new in it is drift.
+	dumped bool
 	actual   map[types.Key]slot
 	dirty    map[types.Key]*dirty
 	// doubts are the steps that were under way when the session ended. The
@@ -84,7 +86,7 @@ func New(cfg Config, wanted Wanted) *Reconciler {
 func (r *Reconciler) Attach(ctx context.Context, vpp VPP, instance string) (drift int, err error) {
 	r.Detach()
 	if instance != r.instance {
-		r.instance = instance
+		r.instance, r.dumped = instance, false
 		clear(r.actual)
 		clear(r.doubts)
 	}
@@ -133,6 +135,9 @@ func (r *Reconciler) Resync(ctx context.Context) (drift int, err error) {
 		}
 	}
 	clear(r.doubts)
+	if !r.dumped {
+		drift, r.dumped = 0, true // whatever is there is not ours to have left
+	}
 	before := r.actual
 	r.actual = now
 	for key := range before {
