@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 )
 
 // Record writes what happens in the cluster to w until ctx ends, for Replay: all
@@ -50,7 +51,9 @@ func Record(ctx context.Context, client kubernetes.Interface, w io.Writer, log *
 		select {
 		case <-i.handled.Done():
 		case <-ctx.Done():
-			missing = append(missing, i.name)
+			if !cache.IsDone(i.handled) {
+				missing = append(missing, i.name)
+			}
 		}
 	}
 	if len(missing) == 0 {
