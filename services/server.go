@@ -176,6 +176,7 @@ func (s *Server) accept(ctx context.Context, m message) {
 	switch {
 	case m.settle != nil:
 		s.waiters = append(s.waiters, m.settle)
+		s.rec.Retry() // what is answered is how things stand from now on
 		s.roundBy(time.Now())
 	case m.resync != nil:
 		m.resync <- s.resync(ctx)

@@ -71,7 +71,7 @@ func Connect(ctx context.Context, cfg Config) (*Session, error) {
 	missing, err := checkCompatible(conn)
 	if err == nil {
 		s.version = versionOf(ctx, s)
-		if len(missing) > 0 {
+		if err = s.Err(); err == nil && len(missing) > 0 {
 			err = &CompatError{Version: s.version, Missing: missing}
 		}
 	}

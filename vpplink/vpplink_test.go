@@ -599,3 +599,14 @@ func BenchmarkUpdatePipelined(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(writes)*b.N)/b.Elapsed().Seconds(), "updates/s")
 }
+
+// TestConnectToDyingVPP: a VPP that goes during the handshake gives no session.
+func TestConnectToDyingVPP(t *testing.T) {
+	sim := startSim(t)
+	sim.SetFaults(vppsim.Faults{Messages: []string{"show_version"}, CutBefore: 1})
+	cfg := config(t, sim.Socket())
+	cfg.CallTimeout = 200 * time.Millisecond
+	if s, err := vpplink.Connect(t.Context(), cfg); !vpplink.IsSessionLost(err) {
+		t.Errorf("%v, %v; want a lost session", s, err)
+	}
+}

@@ -59,8 +59,8 @@ type Reconciler struct {
 	instance string
 	// dumped: this instance was dumped before, so what is new in it is drift.
 	dumped bool
-	actual   map[types.Key]slot
-	dirty    map[types.Key]*dirty
+	actual map[types.Key]slot
+	dirty  map[types.Key]*dirty
 	// doubts are the steps that were under way when the session ended. The
 	// next dump settles them.
 	doubts map[types.Key]doubt
@@ -339,6 +339,13 @@ func (r *Reconciler) dropSurplus(ctx context.Context) error {
 	r.surplus = r.surplus[:0]
 	r.vpp.CnatTranslateBatch(ctx, writes) // what is refused is seen by the next Resync
 	return r.vpp.Err()
+}
+
+// Retry makes every dirty key due now, as if it had not been tried yet.
+func (r *Reconciler) Retry() {
+	for _, d := range r.dirty {
+		d.due, d.attempts = r.cfg.Now(), 0
+	}
 }
 
 // Next returns when the earliest dirty key is due; ok is false when nothing is
