@@ -164,11 +164,12 @@ func (s *Server) write(ctx context.Context) {
 			"steps": len(res.Plan), "confirmed": res.Confirmed, "first": res.Plan[0].String(),
 		}).Debug("plan carried out")
 	}
+	if res.Err != nil {
+		s.linkErr = res.Err // the link says so too
+		return
+	}
 	s.logOutcome("VPP refuses a translation; trying on", logrus.WarnLevel, res.Failed)
 	s.logOutcome("VPP takes a translation that had failed", logrus.InfoLevel, res.Recovered)
-	if res.Err != nil {
-		s.linkErr = res.Err
-	}
 }
 
 // logOutcome says once per change of state, on one line however many keys are
