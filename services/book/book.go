@@ -122,6 +122,7 @@ func (b *Book) replace(changes []Change, key types.Key, was, is *model.Claim) []
 func sameClaim(a, b *model.Claim) bool {
 	return a.Kind == b.Kind && a.UID == b.UID && a.Created.Equal(b.Created) &&
 		a.Unserved == b.Unserved && a.PortName == b.PortName &&
+		a.LocalPolicy == b.LocalPolicy && a.HasLocal == b.HasLocal &&
 		a.Entry.Compare(&b.Entry) == types.Equal
 }
 
