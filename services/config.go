@@ -29,6 +29,8 @@ type Config struct {
 	Ownership book.Policy
 	// Resolve has the choices about what a Service may claim.
 	Resolve resolve.Options
+	// Dataplane is what to see to in VPP beside translations.
+	Dataplane Dataplane
 	// BatchWindow is how long a round waits for more events after the
 	// first one, so that a burst costs one round.
 	BatchWindow time.Duration
@@ -65,6 +67,12 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("sources: none; nothing would ever be written"))
 	}
 	if _, err := book.ParsePolicy(string(c.Ownership)); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Dataplane.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Resolve.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if c.BatchWindow < 0 || c.BatchWindow > time.Second {

@@ -6,6 +6,7 @@ package services_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,60 @@ func TestDriftIsMended(t *testing.T) {
 	a.await("three more dumps", func() bool { return a.calls.Read().Sub(before).Dump >= 3 })
 	if c := a.calls.Read().Sub(before); c.Writes() != 0 {
 		t.Errorf("resyncs without drift made %+v", c)
+	}
+}
+
+// Interfaces and SNAT are applied once for each VPP, in the order that VPP
+// survives (scenario 28), again to a new one, and with the node's new address.
+func TestDataplaneIsPrepared(t *testing.T) {
+	sim := newSim(t)
+	a := start(t, sim, func(c *services.Config) {
+		c.Dataplane = services.Dataplane{
+			Interfaces: []string{"GigabitEthernet0/0/0"}, SNAT: true, SNATExclude: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+		}
+	})
+	a.sync()
+	a.await("the wrong name is told", func() bool { return a.server.Status().DataplaneError != "" })
+	if e := a.server.Status().DataplaneError; !strings.Contains(e, "GigabitEthernet0/0/0") || !strings.Contains(e, "local0") {
+		t.Errorf("error %q does not name the interfaces", e)
+	}
+	a.stop()
+
+	name := ""
+	s, err := vpplink.Connect(t.Context(), vpplink.DefaultConfig(sim.Socket()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Interfaces(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	name = list[1].Name
+	b := start(t, sim, func(c *services.Config) {
+		c.Dataplane = services.Dataplane{Interfaces: []string{name}, SNAT: true, SNATExclude: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
+	})
+	b.apply(node("192.0.2.11"))
+	b.sync()
+	want := func(ip string) func() bool {
+		return func() bool {
+			got := sim.SNAT()
+			return got.IP4.IsValid() && got.IP4.String() == ip && len(got.Excluded) == 1 && len(got.Features) == 1 && got.Policy == 2
+		}
+	}
+	b.await("VPP is prepared", want("192.0.2.11"))
+	if err := sim.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	b.await("the new VPP is prepared", want("192.0.2.11"))
+	b.apply(node("192.0.2.12"))
+	b.await("the new address is used", want("192.0.2.12"))
+	calls := sim.Writes()
+	sim.DropLink()
+	b.await("connected again", func() bool { st := b.server.Status(); return sim.Clients() == 1 && st.Ready() })
+	b.settle()
+	if n := sim.Writes(); n != calls {
+		t.Errorf("a reconnect to the same VPP made %d writes", n-calls)
 	}
 }
 

@@ -78,6 +78,7 @@ func (s *Server) round(ctx context.Context) {
 	if len(s.unsynced) == 0 {
 		s.resolveDirty()
 		if s.rec.Attached() {
+			s.notePreparation(s.prepare(ctx))
 			s.write(ctx)
 		}
 	}
@@ -146,6 +147,21 @@ func (s *Server) noteProblems(id model.ServiceID, problems []model.Problem) {
 	}
 }
 
+// notePreparation says once what VPP lacks beside translations; it is tried
+// again with every round, and after a while without one.
+func (s *Server) notePreparation(err error) {
+	switch {
+	case err == nil && s.prepareErr != nil:
+		s.log.Info("VPP's interfaces and SNAT are as configured")
+	case err != nil && (s.prepareErr == nil || s.prepareErr.Error() != err.Error()):
+		s.log.WithError(err).Warn("VPP's interfaces and SNAT are not as configured; trying on")
+	}
+	s.prepareErr = err
+	if err != nil {
+		s.roundBy(time.Now().Add(attachRetry))
+	}
+}
+
 // write carries out one plan, after a periodic resync if that is due.
 func (s *Server) write(ctx context.Context) {
 	now := time.Now()
@@ -202,6 +218,10 @@ func (s *Server) publish() {
 	st.LinkError = ""
 	if !st.Connected && s.linkErr != nil {
 		st.LinkError = s.linkErr.Error()
+	}
+	st.DataplaneError = ""
+	if s.prepareErr != nil {
+		st.DataplaneError = s.prepareErr.Error()
 	}
 	st.Keys = s.book.Len()
 	st.Pending, _ = s.rec.Pending()

@@ -57,7 +57,11 @@ type Server struct {
 	session *vpplink.Session
 	linkErr error
 	status  Status
-	waiters []*waiter
+	// prepared is the state of VPP beside translations; prepareErr is why it
+	// is not as configured.
+	prepared   preparation
+	prepareErr error
+	waiters    []*waiter
 	// roundAt is when the next round is due; zero for none.
 	roundAt    time.Time
 	lastResync time.Time

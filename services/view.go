@@ -22,6 +22,8 @@ type Status struct {
 	Connected bool `json:"connected"`
 	// LinkError says why not.
 	LinkError string `json:"linkError,omitempty"`
+	// DataplaneError says what is wrong with VPP's interfaces and SNAT.
+	DataplaneError string `json:"dataplaneError,omitempty"`
 	// VPPInstance is the identity of the VPP that is programmed.
 	VPPInstance string `json:"vppInstance,omitempty"`
 	// Keys is the number of claimed keys, Pending of those that VPP has not
@@ -35,7 +37,9 @@ type Status struct {
 }
 
 // Ready tells whether VPP holds what the objects ask for.
-func (s *Status) Ready() bool { return s.Synced && s.Connected && s.Pending == 0 }
+func (s *Status) Ready() bool {
+	return s.Synced && s.Connected && s.Pending == 0 && s.DataplaneError == ""
+}
 
 // view is what everybody else may see: brought up to date by the loop after
 // each round, read by anyone at any time. Its lock is held over no I/O.

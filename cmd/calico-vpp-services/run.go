@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"time"
 
@@ -77,6 +78,10 @@ type runOptions struct {
 	timeout time.Duration
 	output  string
 	resync  time.Duration
+	// dataplane
+	interfaces []string
+	snat       bool
+	exclude    []string
 }
 
 func newRun(log *logrus.Entry) *cobra.Command {
@@ -105,6 +110,9 @@ everything could be programmed.`,
 	f.BoolVar(&o.once, "once", false, "program what the objects ask for now, print the table, and end")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --once: how long to wait for the objects and for VPP")
 	f.StringVarP(&o.output, "output", "o", "table", "with --once: form of the table: table, wide, json, yaml")
+	f.StringSliceVar(&o.interfaces, "cnat-interface", nil, "VPP interface on which to switch cnat on, may be repeated; not needed beside Calico's agent, which does it")
+	f.BoolVar(&o.snat, "snat", false, "have cnat source-NAT what needs it to the node's addresses; not needed beside Calico's agent")
+	f.StringSliceVar(&o.exclude, "snat-exclude", nil, "destinations that need no source NAT, such as the pods' CIDR; with --snat")
 	f.DurationVar(&o.resync, "resync-period", 60*time.Second, "how often VPP is dumped and compared; 0 is never")
 	return cmd
 }
@@ -122,6 +130,14 @@ func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
 	cfg := services.DefaultConfig("")
 	cfg.Sources = []string{name}
 	cfg.ResyncPeriod = o.resync
+	cfg.Dataplane.Interfaces, cfg.Dataplane.SNAT = o.interfaces, o.snat
+	for _, s := range o.exclude {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return fmt.Errorf("--snat-exclude %q: wanted address/length, such as 10.244.0.0/16", s)
+		}
+		cfg.Dataplane.SNATExclude = append(cfg.Dataplane.SNATExclude, p)
+	}
 	if err := o.node.apply(&cfg); err != nil {
 		return err
 	}

@@ -65,6 +65,8 @@ func warnStatus(w io.Writer, st *services.Status) error {
 		_, err = fmt.Fprintf(w, "the agent is still waiting for the first complete list of: %v\n", st.WaitingFor)
 	case !st.Connected:
 		_, err = fmt.Fprintf(w, "the agent is not connected to VPP: %s\n", st.LinkError)
+	case st.DataplaneError != "":
+		_, err = fmt.Fprintf(w, "VPP beside its translations: %s\n", st.DataplaneError)
 	}
 	return err
 }
