@@ -29,6 +29,9 @@ type Config struct {
 	Ownership book.Policy
 	// Resolve has the choices about what a Service may claim.
 	Resolve resolve.Options
+	// Reporter, when not nil, tells the authors of Services what is wrong with
+	// them; it is in the log in any case.
+	Reporter Reporter
 	// Dataplane is what to see to in VPP beside translations.
 	Dataplane Dataplane
 	// BatchWindow is how long a round waits for more events after the

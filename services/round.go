@@ -103,6 +103,7 @@ func (s *Server) resolveDirty() {
 	}
 	clear(s.dirty)
 	s.logTakeovers(before)
+	s.noteContests(slices.SortedFunc(maps.Keys(s.touched), types.Key.Compare))
 }
 
 // logTakeovers names the keys that have gone from one Service to another.
@@ -130,20 +131,6 @@ func (s *Server) setClaims(id model.ServiceID, claims []model.Claim, before map[
 		if _, noted := before[change.Key]; !noted {
 			before[change.Key] = change.Before
 		}
-	}
-}
-
-// noteProblems logs the problems of id that are new.
-func (s *Server) noteProblems(id model.ServiceID, problems []model.Problem) {
-	for _, p := range problems {
-		if !slices.Contains(s.problems[id], p) {
-			s.log.WithFields(logrus.Fields{"service": id, "reason": p.Reason, "field": p.Field}).Warn(p.Message)
-		}
-	}
-	if len(problems) == 0 {
-		delete(s.problems, id)
-	} else {
-		s.problems[id] = problems
 	}
 }
 
@@ -184,6 +171,7 @@ func (s *Server) write(ctx context.Context) {
 		s.linkErr = res.Err // the link says so too
 		return
 	}
+	s.noteFailures(res.Failed)
 	s.logOutcome("VPP refuses a translation; trying on", logrus.WarnLevel, res.Failed)
 	s.logOutcome("VPP takes a translation that had failed", logrus.InfoLevel, res.Recovered)
 }

@@ -52,6 +52,7 @@ type Server struct {
 	unsynced map[string]bool
 	dirty    map[model.ServiceID]bool
 	problems map[model.ServiceID][]model.Problem
+	contests map[types.Key]contest
 	// touched are the keys whose row in the view may be out of date.
 	touched map[types.Key]bool
 	session *vpplink.Session
@@ -92,6 +93,7 @@ func NewServer(cfg Config, link Link, log *logrus.Entry) (*Server, error) {
 		unsynced: map[string]bool{},
 		dirty:    map[model.ServiceID]bool{},
 		problems: map[model.ServiceID][]model.Problem{},
+		contests: map[types.Key]contest{},
 		touched:  map[types.Key]bool{},
 	}
 	for _, source := range cfg.Sources {

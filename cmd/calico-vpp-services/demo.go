@@ -20,7 +20,6 @@ import (
 	"calico-vpp-services/services"
 	"calico-vpp-services/services/model"
 	"calico-vpp-services/vpplink"
-	"calico-vpp-services/watchers"
 	"calico-vpp-services/yaml"
 )
 
@@ -63,20 +62,21 @@ func demo(ctx context.Context, w io.Writer) (err error) {
 	quiet.SetOutput(io.Discard)
 	log := logrus.NewEntry(quiet)
 	cfg := services.DefaultConfig(demoNode)
-	cfg.Sources = []string{watchers.SourceFiles}
+	in, err := (&inputFlags{manifests: dir}).open(&cfg)
+	if err != nil {
+		return err
+	}
 	cfg.ResyncPeriod = 0
 	a, err := newAgent(ctx, log, vppFlags{kind: "embedded", wait: demoDeadline}, cfg)
 	if err != nil {
 		return err
 	}
 	defer a.finish(&err)
-	serve, err := (&inputFlags{manifests: dir}).source(&cfg, a.server, log)
-	if err != nil {
-		return err
-	}
 
 	fmt.Fprintf(w, "1. A small shop (yaml/demo) on %s, with VPP's API simulated in this process:\n\n", demoNode)
-	a.run(serve)
+	if err := in.serve(a, &cfg); err != nil {
+		return err
+	}
 	if err := a.server.Settle(ctx); err != nil {
 		return err
 	}

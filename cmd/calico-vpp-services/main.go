@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"calico-vpp-services/vpplink"
+	"calico-vpp-services/watchers"
 )
 
 func main() {
@@ -57,6 +58,7 @@ plugin exactly so: through shared addresses, restarts, lost links and drift.`,
 				library.SetLevel(l)
 			}
 			vpplink.SetLibraryLogger(library)
+			watchers.RedirectClientLogs(logrus.NewEntry(log))
 			return nil
 		},
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	tomb "gopkg.in/tomb.v2"
+	"k8s.io/client-go/kubernetes"
 
 	"calico-vpp-services/inspect"
 	"calico-vpp-services/services"
@@ -34,39 +35,53 @@ func (i *inputFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("kubeconfig", "manifests")
 }
 
-// sourceName is the name of the watcher that the flags ask for.
-func (i *inputFlags) sourceName() (string, error) {
-	switch {
-	case i.manifests != "":
-		return watchers.SourceFiles, nil
-	case i.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "":
-		return "", errors.New("no input: give --manifests (try --manifests yaml/demo) or --kubeconfig, or run in a pod of a cluster")
-	}
-	return watchers.SourceKubernetes, nil
+// input is where the objects come from, before anything is read.
+type input struct {
+	path   string               // of manifests, or
+	client kubernetes.Interface // of an API server
+	events *watchers.Events
 }
 
-// source builds the watcher and returns how to serve it.
-func (i *inputFlags) source(cfg *services.Config, sink *services.Server, log *logrus.Entry) (func(*tomb.Tomb) error, error) {
-	log = log.WithField("part", "watchers")
-	selection := watchers.Selection{ProxyName: cfg.Resolve.ServiceProxyName}
-	if i.manifests != "" {
-		fc := watchers.DefaultFilesConfig(i.manifests)
-		fc.Selection = selection
-		w, err := watchers.NewFiles(fc, sink, log)
-		if err != nil {
-			return nil, err
-		}
-		return w.Serve, nil
+// open reads the flags, and puts what they mean into the server's
+// configuration.
+func (i *inputFlags) open(cfg *services.Config) (*input, error) {
+	switch {
+	case i.manifests != "":
+		cfg.Sources = []string{watchers.SourceFiles}
+		return &input{path: i.manifests}, nil
+	case i.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "":
+		return nil, errors.New("no input: give --manifests (try --manifests yaml/demo) or --kubeconfig, or run in a pod of a cluster")
 	}
 	client, err := watchers.NewClientset(i.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	w, err := watchers.NewKubernetes(watchers.KubernetesConfig{Client: client, NodeName: cfg.NodeName, Selection: selection}, sink, log)
-	if err != nil {
-		return nil, err
+	in := &input{client: client, events: watchers.NewEvents(client, cfg.NodeName)}
+	cfg.Sources, cfg.Reporter = []string{watchers.SourceKubernetes}, in.events
+	return in, nil
+}
+
+// serve has the agent's server fed.
+func (in *input) serve(a *agent, cfg *services.Config) error {
+	log := a.log.WithField("part", "watchers")
+	selection := watchers.Selection{ProxyName: cfg.Resolve.ServiceProxyName}
+	if in.client == nil {
+		fc := watchers.DefaultFilesConfig(in.path)
+		fc.Selection = selection
+		w, err := watchers.NewFiles(fc, a.server, log)
+		if err != nil {
+			return err
+		}
+		a.run(w.Serve)
+		return nil
 	}
-	return w.Serve, nil
+	w, err := watchers.NewKubernetes(watchers.KubernetesConfig{Client: in.client, NodeName: cfg.NodeName, Selection: selection}, a.server, log)
+	if err != nil {
+		return err
+	}
+	a.run(in.events.Serve)
+	a.run(w.Serve)
+	return nil
 }
 
 type runOptions struct {
@@ -123,12 +138,7 @@ func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
 	if err != nil {
 		return fmt.Errorf("-o: %w", err)
 	}
-	name, err := o.input.sourceName()
-	if err != nil {
-		return err
-	}
 	cfg := services.DefaultConfig("")
-	cfg.Sources = []string{name}
 	cfg.ResyncPeriod = o.resync
 	cfg.Dataplane.Interfaces, cfg.Dataplane.SNAT = o.interfaces, o.snat
 	for _, s := range o.exclude {
@@ -139,6 +149,10 @@ func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
 		cfg.Dataplane.SNATExclude = append(cfg.Dataplane.SNATExclude, p)
 	}
 	if err := o.node.apply(&cfg); err != nil {
+		return err
+	}
+	in, err := o.input.open(&cfg)
+	if err != nil {
 		return err
 	}
 	// First of all the admin socket: if another agent has it, VPP is that
@@ -155,16 +169,13 @@ func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
 		return err
 	}
 	defer a.finish(&err)
-	serve, err := o.input.source(&cfg, a.server, log)
-	if err != nil {
+	if err := in.serve(a, &cfg); err != nil {
 		return err
 	}
 	if o.once {
-		a.run(serve)
 		return once(ctx, a, cmd.OutOrStdout(), format, o.timeout)
 	}
 	a.run(func(t *tomb.Tomb) error { return admin.ServeAdmin(t, a.server) })
-	a.run(serve)
 	log.WithFields(logrus.Fields{"node": cfg.NodeName, "admin": o.socket}).Info("running; ask `calico-vpp-services show translations`")
 	a.wait(ctx)
 	log.Info("ending; VPP is left as it is")
