@@ -29,6 +29,9 @@ type Config struct {
 	Ownership book.Policy
 	// Resolve has the choices about what a Service may claim.
 	Resolve resolve.Options
+	// RejectUnserved has VPP refuse what goes to claimed addresses and service
+	// CIDRs and is not served, by unreachable routes.
+	RejectUnserved bool
 	// Reporter, when not nil, tells the authors of Services what is wrong with
 	// them; it is in the log in any case.
 	Reporter Reporter
@@ -46,12 +49,13 @@ type Config struct {
 // DefaultConfig returns the configuration for a node.
 func DefaultConfig(nodeName string) Config {
 	return Config{
-		NodeName:     nodeName,
-		Ownership:    book.Latest,
-		Resolve:      resolve.DefaultOptions(),
-		BatchWindow:  20 * time.Millisecond,
-		ResyncPeriod: 60 * time.Second,
-		Reconcile:    reconcile.DefaultConfig(),
+		NodeName:       nodeName,
+		Ownership:      book.Latest,
+		Resolve:        resolve.DefaultOptions(),
+		RejectUnserved: true,
+		BatchWindow:    20 * time.Millisecond,
+		ResyncPeriod:   60 * time.Second,
+		Reconcile:      reconcile.DefaultConfig(),
 	}
 }
 

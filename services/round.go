@@ -5,7 +5,9 @@ package services
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"calico-vpp-services/services/model"
 	"calico-vpp-services/services/resolve"
@@ -36,6 +39,8 @@ func (s *Server) apply(e *model.Event) {
 		for _, id := range s.st.setSlice(o, deleted) {
 			s.dirty[id] = true
 		}
+	case *networkingv1.ServiceCIDR:
+		s.setServiceCIDR(o, deleted)
 	case *corev1.Node:
 		if o.Name == s.cfg.NodeName {
 			s.setNode(o, deleted)
@@ -64,6 +69,7 @@ func (s *Server) setNode(n *corev1.Node, deleted bool) {
 		return
 	}
 	s.node = node
+	s.rejects.want = nil
 	for _, id := range s.st.ids() {
 		s.dirty[id] = true
 	}
@@ -78,8 +84,12 @@ func (s *Server) round(ctx context.Context) {
 	if len(s.unsynced) == 0 {
 		s.resolveDirty()
 		if s.rec.Attached() {
-			s.notePreparation(s.prepare(ctx))
+			err := errors.Join(s.prepare(ctx), s.addRejects(ctx))
 			s.write(ctx)
+			if s.rec.Attached() {
+				err = errors.Join(err, s.delRejects(ctx))
+			}
+			s.notePreparation(err)
 		}
 	}
 	s.publish()
@@ -89,12 +99,17 @@ func (s *Server) round(ctx context.Context) {
 // resolveDirty brings the book up to date with the state.
 func (s *Server) resolveDirty() {
 	before := map[types.Key]model.ServiceID{}
+	options := s.cfg.Resolve
+	options.ServiceCIDRs = s.serviceCIDRs()
+	if options.IsPodAddress == nil {
+		options.IsPodAddress = func(a netip.Addr) bool { return s.st.endpoints[a] > 0 && !slices.Contains(s.node.Addresses, a) }
+	}
 	for _, id := range slices.Sorted(maps.Keys(s.dirty)) {
 		var claims []model.Claim
 		var problems []model.Problem
 		if svc := s.st.services[id]; svc != nil {
 			res := resolve.Service(resolve.Input{
-				Service: svc, Slices: s.st.slicesFor(id), Node: s.node, Options: s.cfg.Resolve,
+				Service: svc, Slices: s.st.slicesFor(id), Node: s.node, Options: options,
 			})
 			claims, problems = res.Claims, res.Problems
 		}
@@ -126,7 +141,9 @@ func (s *Server) setClaims(id model.ServiceID, claims []model.Claim, before map[
 	for i := range claims {
 		s.touched[claims[i].Key()] = true
 	}
-	for _, change := range s.book.Set(id, claims) {
+	changes := s.book.Set(id, claims)
+	s.rejects.count(changes)
+	for _, change := range changes {
 		s.rec.Mark(change.Key)
 		if _, noted := before[change.Key]; !noted {
 			before[change.Key] = change.Before
@@ -139,9 +156,9 @@ func (s *Server) setClaims(id model.ServiceID, claims []model.Claim, before map[
 func (s *Server) notePreparation(err error) {
 	switch {
 	case err == nil && s.prepareErr != nil:
-		s.log.Info("VPP's interfaces and SNAT are as configured")
+		s.log.Info("VPP beside its translations is as configured")
 	case err != nil && (s.prepareErr == nil || s.prepareErr.Error() != err.Error()):
-		s.log.WithError(err).Warn("VPP's interfaces and SNAT are not as configured; trying on")
+		s.log.WithError(err).Warn("VPP beside its translations is not as configured; trying on")
 	}
 	s.prepareErr = err
 	if err != nil {

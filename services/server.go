@@ -6,6 +6,7 @@ package services
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ type Server struct {
 	dirty    map[model.ServiceID]bool
 	problems map[model.ServiceID][]model.Problem
 	contests map[types.Key]contest
+	rejects  rejects
 	// touched are the keys whose row in the view may be out of date.
 	touched map[types.Key]bool
 	session *vpplink.Session
@@ -94,6 +96,7 @@ func NewServer(cfg Config, link Link, log *logrus.Entry) (*Server, error) {
 		dirty:    map[model.ServiceID]bool{},
 		problems: map[model.ServiceID][]model.Problem{},
 		contests: map[types.Key]contest{},
+		rejects:  rejects{claimed: map[netip.Addr]int{}, held: map[netip.Prefix]bool{}},
 		touched:  map[types.Key]bool{},
 	}
 	for _, source := range cfg.Sources {
@@ -248,6 +251,10 @@ func (s *Server) attach(ctx context.Context) {
 	if err == nil {
 		var drift int
 		if drift, err = s.rec.Attach(ctx, s.session, instance); err == nil {
+			if instance != s.status.VPPInstance {
+				clear(s.rejects.held)
+			}
+			s.rejects.instance = ""
 			s.status.VPPInstance = instance
 			s.noteDrift(drift)
 			s.lastResync = time.Now()
@@ -270,6 +277,7 @@ func (s *Server) resync(ctx context.Context) error {
 	if !s.rec.Attached() {
 		return fmt.Errorf("resync: VPP is not connected: %w", firstError(s.linkErr, vpplink.ErrSessionLost))
 	}
+	s.rejects.instance = "" // read the routes anew too
 	drift, err := s.rec.Resync(ctx)
 	s.lastResync = time.Now()
 	if err != nil {

@@ -6,6 +6,7 @@ package services
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,11 @@ type state struct {
 	// (service-semantics.md B17).
 	slicesOf map[model.ServiceID]map[objectKey]*discoveryv1.EndpointSlice
 	node     *corev1.Node
+	// serviceCIDRs are the prefixes of each ServiceCIDR object.
+	serviceCIDRs map[string][]netip.Prefix
+	// endpoints counts the slices that each endpoint address without a node's
+	// own is in: the addresses that are known to be pods'.
+	endpoints map[netip.Addr]int
 }
 
 func newState() *state {
@@ -34,6 +40,9 @@ func newState() *state {
 		services: map[model.ServiceID]*corev1.Service{},
 		slices:   map[objectKey]*discoveryv1.EndpointSlice{},
 		slicesOf: map[model.ServiceID]map[objectKey]*discoveryv1.EndpointSlice{},
+
+		serviceCIDRs: map[string][]netip.Prefix{},
+		endpoints:    map[netip.Addr]int{},
 	}
 }
 
@@ -62,12 +71,14 @@ func (st *state) setSlice(s *discoveryv1.EndpointSlice, deleted bool) []model.Se
 			}
 			touched = append(touched, id)
 		}
+		st.countEndpoints(old, -1)
 		delete(st.slices, key)
 	}
 	if deleted {
 		return touched
 	}
 	st.slices[key] = s
+	st.countEndpoints(s, 1)
 	if id, ok := sliceOwner(s); ok {
 		if st.slicesOf[id] == nil {
 			st.slicesOf[id] = map[objectKey]*discoveryv1.EndpointSlice{}
@@ -78,6 +89,23 @@ func (st *state) setSlice(s *discoveryv1.EndpointSlice, deleted bool) []model.Se
 		}
 	}
 	return touched
+}
+
+// countEndpoints counts the addresses of pods in a slice. An endpoint without a
+// target may be anything, and one of a hostNetwork pod has the node's address,
+// which isPod sorts out.
+func (st *state) countEndpoints(s *discoveryv1.EndpointSlice, n int) {
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if e.TargetRef == nil || e.TargetRef.Kind != "Pod" || len(e.Addresses) == 0 {
+			continue
+		}
+		if a, err := netip.ParseAddr(e.Addresses[0]); err == nil {
+			if st.endpoints[a] += n; st.endpoints[a] == 0 {
+				delete(st.endpoints, a)
+			}
+		}
+	}
 }
 
 // sliceOwner reads the label that ties a slice to a Service (B16).

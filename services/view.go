@@ -22,7 +22,7 @@ type Status struct {
 	Connected bool `json:"connected"`
 	// LinkError says why not.
 	LinkError string `json:"linkError,omitempty"`
-	// DataplaneError says what is wrong with VPP's interfaces and SNAT.
+	// DataplaneError says what is wrong with VPP's interfaces, SNAT and routes.
 	DataplaneError string `json:"dataplaneError,omitempty"`
 	// VPPInstance is the identity of the VPP that is programmed.
 	VPPInstance string `json:"vppInstance,omitempty"`

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,7 +21,7 @@ import (
 )
 
 // wantedKinds says what is read, for messages.
-const wantedKinds = "a Service (apiVersion v1), an EndpointSlice (discovery.k8s.io/v1) or a Node (v1)"
+const wantedKinds = "a Service (apiVersion v1), an EndpointSlice (discovery.k8s.io/v1), a Node (v1) or a ServiceCIDR (networking.k8s.io/v1)"
 
 // object is what the package moves: every typed API object is one.
 type object interface {
@@ -37,6 +38,8 @@ func newObject(t metav1.TypeMeta) object {
 		return &corev1.Node{}
 	case metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"}:
 		return &discoveryv1.EndpointSlice{}
+	case metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "ServiceCIDR"}:
+		return &networkingv1.ServiceCIDR{}
 	}
 	return nil
 }
@@ -50,6 +53,8 @@ func typeOf(obj metav1.Object) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
 	case *discoveryv1.EndpointSlice:
 		return metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"}
+	case *networkingv1.ServiceCIDR:
+		return metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "ServiceCIDR"}
 	}
 	return metav1.TypeMeta{}
 }
@@ -99,11 +104,14 @@ func (u unreadKind) Error() string {
 // likely tells whether whoever wrote the object expects it to count here.
 func (u unreadKind) likely() bool {
 	switch strings.TrimSuffix(u.Kind, "List") {
-	case "Service", "EndpointSlice", "Node", "Endpoints":
+	case "Service", "EndpointSlice", "Node", "ServiceCIDR", "Endpoints":
 		return true
 	}
 	return false
 }
+
+// clusterScoped tells whether objects of a kind have no namespace.
+func clusterScoped(kind string) bool { return kind == "Node" || kind == "ServiceCIDR" }
 
 // header is what must be known of an object before its type is.
 type header struct {
@@ -117,7 +125,7 @@ type header struct {
 // key names the object for messages, as far as it has a name.
 func (h *header) key() objectKey {
 	k := objectKey{h.Kind, h.Metadata.Namespace, h.Metadata.Name}
-	if k.namespace == "" && k.name != "" && k.kind != "Node" {
+	if k.namespace == "" && k.name != "" && !clusterScoped(k.kind) {
 		k.namespace = metav1.NamespaceDefault
 	}
 	return k
@@ -183,7 +191,7 @@ func complete(obj object, t metav1.TypeMeta) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return fmt.Errorf("metadata.name: %q: wanted lower case letters, digits, '-' and '.'", name)
 	}
-	if t.Kind == "Node" {
+	if clusterScoped(t.Kind) {
 		obj.SetNamespace("")
 		return nil
 	}

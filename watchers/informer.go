@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,8 +26,11 @@ type resource struct {
 	example object
 	// labels and fields select what is listed.
 	labels, fields string
-	list           func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch          func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// optional: an API server that does not have the resource, or does not let
+	// us list it, is no reason to wait.
+	optional bool
+	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
 func serviceResource(c kubernetes.Interface) *resource {
@@ -60,6 +64,18 @@ func nodeResource(c kubernetes.Interface) *resource {
 	}
 }
 
+func serviceCIDRResource(c kubernetes.Interface) *resource {
+	api := c.NetworkingV1().ServiceCIDRs()
+	return &resource{
+		group:    "networking.k8s.io",
+		name:     "servicecidrs",
+		example:  &networkingv1.ServiceCIDR{},
+		optional: true,
+		list:     func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
+		watch:    api.Watch,
+	}
+}
+
 // is tells whether obj is a (not nil) object of the kind.
 func (r *resource) is(obj any) bool {
 	return reflect.TypeOf(obj) == reflect.TypeOf(r.example) && !reflect.ValueOf(obj).IsNil()
@@ -74,6 +90,9 @@ type informer struct {
 	// list. The informer's own HasSynced is true earlier, when only its
 	// cache is full.
 	handled cache.DoneChecker
+	// refused is closed when a request was refused for good, if the resource is optional.
+	refused chan struct{}
+	refuse  sync.Once
 	// guards are the goroutines behind watches.
 	guards sync.WaitGroup
 }
@@ -81,7 +100,7 @@ type informer struct {
 // newInformer returns an informer, not yet running, that calls h. Objects get
 // their type if typed, and lose what nobody needs.
 func newInformer(c kubernetes.Interface, r *resource, b *board, typed bool, h cache.ResourceEventHandler) (*informer, error) {
-	i := &informer{resource: r, access: &access{resource: r, board: b}}
+	i := &informer{resource: r, access: &access{resource: r, board: b}, refused: make(chan struct{})}
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc:  i.listAPI,
 		WatchFuncWithContext: i.watchAPI,
@@ -130,8 +149,26 @@ func (i *informer) listAPI(ctx context.Context, o metav1.ListOptions) (runtime.O
 	list, err := i.list(ctx, i.selected(o))
 	if ctx.Err() == nil {
 		i.access.listed(err)
+		i.noteRefusal(err)
 	}
 	return list, err
+}
+
+// noteRefusal notes that an optional resource is not to be had.
+func (i *informer) noteRefusal(err error) {
+	if i.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) {
+		i.refuse.Do(func() { close(i.refused) })
+	}
+}
+
+// wasRefused tells whether noteRefusal noted one.
+func (i *informer) wasRefused() bool {
+	select {
+	case <-i.refused:
+		return true
+	default:
+		return false
+	}
 }
 
 func (i *informer) watchAPI(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

@@ -26,6 +26,9 @@ type KubernetesConfig struct {
 	Client kubernetes.Interface
 	// NodeName is the name of this node's Node object; no other is watched.
 	NodeName string
+	// ServiceCIDRs has the ServiceCIDR objects followed too. An API server that
+	// has none of them, or keeps them from us, holds nothing else up.
+	ServiceCIDRs bool
 	// Selection says which objects are ours.
 	Selection Selection
 }
@@ -69,7 +72,11 @@ func NewKubernetes(cfg KubernetesConfig, sink model.Sink, log *logrus.Entry) (*K
 	nodes := nodeResource(cfg.Client)
 	nodes.fields = fields.OneTermEqualSelector(metav1.ObjectNameField, cfg.NodeName).String()
 
-	for _, r := range []*resource{services, slices, nodes} {
+	resources := []*resource{services, slices, nodes}
+	if cfg.ServiceCIDRs {
+		resources = append(resources, serviceCIDRResource(cfg.Client))
+	}
+	for _, r := range resources {
 		i, err := newInformer(cfg.Client, r, k.board, false, &handler{k: k, resource: r})
 		if err != nil {
 			return nil, fmt.Errorf("kubernetes source: %s: %w", r.name, err)
@@ -86,7 +93,7 @@ func (k *Kubernetes) Name() string { return SourceKubernetes }
 func (k *Kubernetes) Status() Status {
 	s := k.board.status()
 	for _, i := range k.informers {
-		if !cache.IsDone(i.handled) {
+		if !cache.IsDone(i.handled) && !i.wasRefused() {
 			s.Waiting = append(s.Waiting, i.name)
 		}
 	}
@@ -108,6 +115,7 @@ func (k *Kubernetes) Serve(t *tomb.Tomb) error {
 	for _, i := range k.informers {
 		select {
 		case <-i.handled.Done():
+		case <-i.refused: // and known to be optional
 		case <-t.Dying():
 			return nil
 		}

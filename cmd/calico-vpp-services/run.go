@@ -75,7 +75,7 @@ func (in *input) serve(a *agent, cfg *services.Config) error {
 		a.run(w.Serve)
 		return nil
 	}
-	w, err := watchers.NewKubernetes(watchers.KubernetesConfig{Client: in.client, NodeName: cfg.NodeName, Selection: selection}, a.server, log)
+	w, err := watchers.NewKubernetes(watchers.KubernetesConfig{Client: in.client, NodeName: cfg.NodeName, Selection: selection, ServiceCIDRs: true}, a.server, log)
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,7 @@ type runOptions struct {
 	interfaces []string
 	snat       bool
 	exclude    []string
+	claims     claimFlags
 }
 
 func newRun(log *logrus.Entry) *cobra.Command {
@@ -128,6 +129,7 @@ everything could be programmed.`,
 	f.StringSliceVar(&o.interfaces, "cnat-interface", nil, "VPP interface on which to switch cnat on, may be repeated; not needed beside Calico's agent, which does it")
 	f.BoolVar(&o.snat, "snat", false, "have cnat source-NAT what needs it to the node's addresses; not needed beside Calico's agent")
 	f.StringSliceVar(&o.exclude, "snat-exclude", nil, "destinations that need no source NAT, such as the pods' CIDR; with --snat")
+	o.claims.register(cmd)
 	f.DurationVar(&o.resync, "resync-period", 60*time.Second, "how often VPP is dumped and compared; 0 is never")
 	return cmd
 }
@@ -148,7 +150,7 @@ func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
 		}
 		cfg.Dataplane.SNATExclude = append(cfg.Dataplane.SNATExclude, p)
 	}
-	if err := o.node.apply(&cfg); err != nil {
+	if err := errors.Join(o.node.apply(&cfg), o.claims.apply(&cfg)); err != nil {
 		return err
 	}
 	in, err := o.input.open(&cfg)

@@ -1,0 +1,121 @@
+// Copyright The calico-vpp-services authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"calico-vpp-services/services"
+	"calico-vpp-services/services/book"
+	"calico-vpp-services/services/resolve"
+)
+
+// claimFlags are the choices about what Services may claim, and what becomes
+// of what nothing serves.
+type claimFlags struct {
+	nodePorts    []string
+	serviceCIDRs []string
+	externalIPs  bool
+	allowed      []string
+	exempt       []string
+	protected    []string
+	sourceRanges string
+	ownership    string
+	reject       string
+}
+
+func (c *claimFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&c.nodePorts, "nodeport-addresses", []string{"primary"}, "addresses of this node that serve node ports: primary, all, or CIDRs")
+	f.StringSliceVar(&c.serviceCIDRs, "service-cidr", nil, "prefix of ClusterIPs, may be repeated (default: the ServiceCIDR objects)")
+	f.BoolVar(&c.externalIPs, "external-ips", true, "serve spec.externalIPs of Services")
+	f.StringSliceVar(&c.allowed, "external-ips-allowed", nil, "prefixes that externalIPs may be in (default: any)")
+	f.StringSliceVar(&c.exempt, "guard-exempt", nil, "prefixes in which external and load balancer IPs may be service or pod addresses")
+	f.StringSliceVar(&c.protected, "protected-node-ports", portNames(resolve.DefaultProtectedNodePorts()), "ports of this node's own addresses that no external or load balancer IP may take")
+	f.StringVar(&c.sourceRanges, "load-balancer-source-ranges", string(resolve.SourceRangesRefuse), "load balancer IPs whose Service restricts its clients, which VPP cannot do: refuse, ignore")
+	f.StringVar(&c.ownership, "ownership", string(book.Latest), "which of several Services gets a shared address and port: the latest created, or the oldest")
+	f.StringVar(&c.reject, "reject-unserved", "auto", "refuse at once what goes to an unserved service address, by routes: auto, on, off")
+}
+
+// apply puts the flags into the server's configuration and reports all that is
+// wrong with them.
+func (c *claimFlags) apply(cfg *services.Config) error {
+	var errs []error
+	note := func(flag string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	o := &cfg.Resolve
+	var err error
+	o.NodePortAddresses, err = resolve.ParseNodePortAddresses(c.nodePorts)
+	note("nodeport-addresses", err)
+	o.ServiceCIDRs, err = prefixes(c.serviceCIDRs)
+	note("service-cidr", err)
+	o.ExternalIPs = c.externalIPs
+	o.ExternalIPsAllowed, err = prefixes(c.allowed)
+	note("external-ips-allowed", err)
+	o.GuardExempt, err = prefixes(c.exempt)
+	note("guard-exempt", err)
+	o.ProtectedNodePorts, err = ports(c.protected)
+	note("protected-node-ports", err)
+	switch p := resolve.SourceRangesPolicy(c.sourceRanges); p {
+	case resolve.SourceRangesRefuse, resolve.SourceRangesIgnore:
+		o.SourceRanges = p
+	default:
+		note("load-balancer-source-ranges", fmt.Errorf("%q: accepted values are refuse, ignore", c.sourceRanges))
+	}
+	cfg.Ownership, err = book.ParsePolicy(c.ownership)
+	note("ownership", err)
+	switch c.reject {
+	case "auto", "on":
+		cfg.RejectUnserved = true
+	case "off":
+		cfg.RejectUnserved = false
+	default:
+		note("reject-unserved", fmt.Errorf("%q: accepted values are auto, on, off", c.reject))
+	}
+	return errors.Join(errs...)
+}
+
+func prefixes(list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	var errs []error
+	for _, s := range list {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%q: wanted address/length, such as 198.51.100.0/24", s))
+			continue
+		}
+		out = append(out, p.Masked())
+	}
+	return out, errors.Join(errs...)
+}
+
+func ports(list []string) ([]uint16, error) {
+	out := []uint16{}
+	var errs []error
+	for _, s := range list {
+		n, err := strconv.ParseUint(s, 10, 16)
+		if err != nil || n == 0 {
+			errs = append(errs, fmt.Errorf("%q: wanted a port, 1-65535", s))
+			continue
+		}
+		out = append(out, uint16(n))
+	}
+	return out, errors.Join(errs...)
+}
+
+func portNames(list []uint16) []string {
+	out := make([]string, len(list))
+	for i, p := range list {
+		out[i] = strconv.Itoa(int(p))
+	}
+	return out
+}
