@@ -32,6 +32,9 @@ type Config struct {
 	// RejectUnserved has VPP refuse what goes to claimed addresses and service
 	// CIDRs and is not served, by unreachable routes.
 	RejectUnserved bool
+	// HealthPorts, when not nil, answers load balancers on the health check node
+	// ports of Services.
+	HealthPorts HealthPorts
 	// Reporter, when not nil, tells the authors of Services what is wrong with
 	// them; it is in the log in any case.
 	Reporter Reporter

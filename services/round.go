@@ -17,6 +17,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"calico-vpp-services/services/health"
 	"calico-vpp-services/services/model"
 	"calico-vpp-services/services/resolve"
 	"calico-vpp-services/vpplink/types"
@@ -112,6 +113,9 @@ func (s *Server) resolveDirty() {
 				Service: svc, Slices: s.st.slicesFor(id), Node: s.node, Options: options,
 			})
 			claims, problems = res.Claims, res.Problems
+			s.setHealth(id, res.Health)
+		} else {
+			s.setHealth(id, nil)
 		}
 		s.setClaims(id, claims, before)
 		s.noteProblems(id, problems)
@@ -216,7 +220,14 @@ func (s *Server) publish() {
 		rows[key] = s.row(key)
 	}
 	clear(s.touched)
+	now := time.Now()
+	s.notePending(now)
 	st := &s.status
+	state := health.State{}
+	if st.OldestPending != nil {
+		state.OldestPending = *st.OldestPending
+	}
+	s.tellHealth(state.Healthy(now, health.DefaultTimeout))
 	st.Synced = len(s.unsynced) == 0
 	st.WaitingFor = slices.Sorted(maps.Keys(s.unsynced))
 	st.Connected = s.rec.Attached()

@@ -55,6 +55,7 @@ type Server struct {
 	problems map[model.ServiceID][]model.Problem
 	contests map[types.Key]contest
 	rejects  rejects
+	health   healthChecks
 	// touched are the keys whose row in the view may be out of date.
 	touched map[types.Key]bool
 	session *vpplink.Session
@@ -76,6 +77,8 @@ type message struct {
 	events []model.Event
 	settle *waiter
 	resync chan<- error
+
+	problem *foundProblem
 }
 
 // NewServer returns a server for the VPP behind link.
@@ -96,6 +99,7 @@ func NewServer(cfg Config, link Link, log *logrus.Entry) (*Server, error) {
 		dirty:    map[model.ServiceID]bool{},
 		problems: map[model.ServiceID][]model.Problem{},
 		contests: map[types.Key]contest{},
+		health:   healthChecks{wanted: map[model.ServiceID]*resolve.HealthCheck{}, told: map[model.ServiceID]*resolve.HealthCheck{}},
 		rejects:  rejects{claimed: map[netip.Addr]int{}, held: map[netip.Prefix]bool{}},
 		touched:  map[types.Key]bool{},
 	}
@@ -183,6 +187,8 @@ func (s *Server) accept(ctx context.Context, m message) {
 		s.apply(&m.events[i])
 	}
 	switch {
+	case m.problem != nil:
+		s.report(m.problem.id, logrus.WarnLevel, m.problem.problem)
 	case m.settle != nil:
 		s.waiters = append(s.waiters, m.settle)
 		s.rec.Retry() // what is answered is how things stand from now on

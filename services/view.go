@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"calico-vpp-services/services/model"
 	"calico-vpp-services/vpplink/types"
@@ -26,6 +27,12 @@ type Status struct {
 	DataplaneError string `json:"dataplaneError,omitempty"`
 	// VPPInstance is the identity of the VPP that is programmed.
 	VPPInstance string `json:"vppInstance,omitempty"`
+	// LastUpdated is when VPP was last known to hold all that the objects ask
+	// for, OldestPending since when it does not.
+	LastUpdated   time.Time  `json:"lastUpdated"`
+	OldestPending *time.Time `json:"oldestPending,omitempty"`
+	// NodeEligible: load balancers should send to this node.
+	NodeEligible bool `json:"nodeEligible"`
 	// Keys is the number of claimed keys, Pending of those that VPP has not
 	// confirmed (removals of unclaimed keys included).
 	Keys    int `json:"keys"`

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -19,6 +20,7 @@ import (
 
 	"calico-vpp-services/inspect"
 	"calico-vpp-services/services"
+	"calico-vpp-services/services/health"
 	"calico-vpp-services/watchers"
 )
 
@@ -98,6 +100,7 @@ type runOptions struct {
 	snat       bool
 	exclude    []string
 	claims     claimFlags
+	health     string
 }
 
 func newRun(log *logrus.Entry) *cobra.Command {
@@ -130,42 +133,45 @@ everything could be programmed.`,
 	f.BoolVar(&o.snat, "snat", false, "have cnat source-NAT what needs it to the node's addresses; not needed beside Calico's agent")
 	f.StringSliceVar(&o.exclude, "snat-exclude", nil, "destinations that need no source NAT, such as the pods' CIDR; with --snat")
 	o.claims.register(cmd)
+	f.StringVar(&o.health, "health-address", "", "ADDRESS:PORT on which to answer /healthz and /livez as kube-proxy does, such as 0.0.0.0:10256 (default: nowhere)")
 	f.DurationVar(&o.resync, "resync-period", 60*time.Second, "how often VPP is dumped and compared; 0 is never")
 	return cmd
 }
 
-func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
-	ctx := cmd.Context()
+// config puts the flags into the server's configuration.
+func (o *runOptions) config() (services.Config, error) {
+	cfg := services.DefaultConfig("")
+	cfg.ResyncPeriod = o.resync
+	cfg.Dataplane.Interfaces, cfg.Dataplane.SNAT = o.interfaces, o.snat
+	exclude, err := prefixes(o.exclude)
+	if err != nil {
+		err = fmt.Errorf("--snat-exclude: %w", err)
+	}
+	cfg.Dataplane.SNATExclude = exclude
+	return cfg, errors.Join(err, o.node.apply(&cfg), o.claims.apply(&cfg))
+}
+
+func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) error {
 	format, err := inspect.ParseFormat(o.output, inspect.Table, inspect.Wide, inspect.JSON, inspect.YAML)
 	if err != nil {
 		return fmt.Errorf("-o: %w", err)
 	}
-	cfg := services.DefaultConfig("")
-	cfg.ResyncPeriod = o.resync
-	cfg.Dataplane.Interfaces, cfg.Dataplane.SNAT = o.interfaces, o.snat
-	for _, s := range o.exclude {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			return fmt.Errorf("--snat-exclude %q: wanted address/length, such as 10.244.0.0/16", s)
-		}
-		cfg.Dataplane.SNATExclude = append(cfg.Dataplane.SNATExclude, p)
-	}
-	if err := errors.Join(o.node.apply(&cfg), o.claims.apply(&cfg)); err != nil {
+	cfg, err := o.config()
+	if err != nil {
 		return err
 	}
 	in, err := o.input.open(&cfg)
 	if err != nil {
 		return err
 	}
-	// First of all the admin socket: if another agent has it, VPP is that
-	// one's to write.
-	var admin *inspect.Server
-	if !o.once {
-		if admin, err = inspect.NewServer(o.socket, log.WithField("part", "inspect")); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, admin.Close()) }()
+	if o.once {
+		return o.runOnce(cmd.Context(), cmd.OutOrStdout(), format, in, cfg, log)
 	}
+	return o.runOn(cmd.Context(), in, cfg, log)
+}
+
+// runOnce is run --once.
+func (o *runOptions) runOnce(ctx context.Context, w io.Writer, format inspect.Format, in *input, cfg services.Config, log *logrus.Entry) (err error) {
 	a, err := newAgent(ctx, log, o.vpp, cfg)
 	if err != nil {
 		return err
@@ -174,10 +180,46 @@ func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) (err error) {
 	if err := in.serve(a, &cfg); err != nil {
 		return err
 	}
-	if o.once {
-		return once(ctx, a, cmd.OutOrStdout(), format, o.timeout)
+	return once(ctx, a, w, format, o.timeout)
+}
+
+// runOn runs the agent until it is interrupted. What listens comes first: if
+// another agent has the admin socket, VPP is that one's to write.
+func (o *runOptions) runOn(ctx context.Context, in *input, cfg services.Config, log *logrus.Entry) (err error) {
+	admin, err := inspect.NewServer(o.socket, log.WithField("part", "inspect"))
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, admin.Close()) }()
+	// The proxy listens before there is a server to ask.
+	var server atomic.Pointer[services.Server]
+	var proxy *health.Proxy
+	if o.health != "" {
+		proxy, err = health.NewProxy(o.health, func() health.State { return server.Load().HealthState() }, log.WithField("part", "health"))
+		if err != nil {
+			return fmt.Errorf("--health-address: %w", err)
+		}
+		defer func() { err = errors.Join(err, proxy.Close()) }()
+		if ap, perr := netip.ParseAddrPort(proxy.Addr().String()); perr == nil {
+			cfg.Resolve.ProtectedNodePorts = append(cfg.Resolve.ProtectedNodePorts, ap.Port())
+		}
+	}
+	ports := health.NewNodePorts(log.WithField("part", "health"))
+	cfg.HealthPorts = ports
+	a, err := newAgent(ctx, log, o.vpp, cfg)
+	if err != nil {
+		return err
+	}
+	defer a.finish(&err)
+	server.Store(a.server)
+	if err := in.serve(a, &cfg); err != nil {
+		return err
+	}
+	a.run(func(t *tomb.Tomb) error { return ports.ServeHealth(t, a.server.ReportProblem) })
 	a.run(func(t *tomb.Tomb) error { return admin.ServeAdmin(t, a.server) })
+	if proxy != nil {
+		a.run(proxy.ServeProxyHealth)
+	}
 	log.WithFields(logrus.Fields{"node": cfg.NodeName, "admin": o.socket}).Info("running; ask `calico-vpp-services show translations`")
 	a.wait(ctx)
 	log.Info("ending; VPP is left as it is")
