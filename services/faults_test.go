@@ -71,7 +71,7 @@ func TestScenario35AnotherVPP(t *testing.T) {
 
 // Scenario 44: VPP dies at any message of a round. The next one is programmed
 // in full, and no id of before is used.
-func TestScenario44VPPDiesInARound(t *testing.T) {
+func TestK6Scenario44VPPDiesInARound(t *testing.T) {
 	for _, after := range []int{1, 2, 50, 99, 100} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
 			a := synced(t, newSim(t), service("old", "10.96.0.1", 1), slice("old-1", "old", "10.244.1.5"))
@@ -291,7 +291,7 @@ func (w *world) shuffled() []metav1.Object {
 // TestRandomHistory plays random changes, with failing writes, cut links, new
 // VPPs and drift all along, and compares at each quiet point with what a fresh
 // agent, told the same objects in another order, makes of them (scenario 2).
-func TestRandomHistory(t *testing.T) {
+func TestK15Scenario02RandomHistory(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), objects: map[string]metav1.Object{}}

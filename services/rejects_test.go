@@ -43,7 +43,7 @@ func (a *agent) expectRefuses(want string) {
 
 // E1, E4, E5 and scenario 73: what nothing serves is refused: service CIDRs as
 // a whole, other claimed addresses while they are claimed; never the node's own.
-func TestE1UnservedIsRefused(t *testing.T) {
+func TestE1E4E5Scenario73UnservedIsRefused(t *testing.T) {
 	a := synced(t, newSim(t))
 	a.expectRefuses("")
 	a.apply(cidr("kubernetes", "10.96.0.0/16", "fd00:10:96::/112"))
@@ -67,7 +67,7 @@ func TestE1UnservedIsRefused(t *testing.T) {
 
 // E6: the first endpoint comes and the last one goes with one write each, and
 // the packet is refused or translated, never forwarded to the default route.
-func TestE6NoLeakBetweenRefusedAndServed(t *testing.T) {
+func TestE6E7NoLeakBetweenRefusedAndServed(t *testing.T) {
 	a := synced(t, newSim(t), cidr("kubernetes", "10.96.0.0/16"), service("web", "10.96.0.1", 1))
 	where := func() vppsim.Verdict {
 		return a.sim.Trace(vppsim.Packet{

@@ -40,7 +40,7 @@ func leftovers(t *testing.T, sim *vppsim.Sim, keys ...string) {
 
 // Scenario 30: nothing is written, least of all deleted, before every source has
 // delivered its first complete list.
-func TestScenario30GateBeforeFirstList(t *testing.T) {
+func TestK3Scenario30GateBeforeFirstList(t *testing.T) {
 	sim := newSim(t)
 	leftovers(t, sim, "TCP;10.96.0.1;80", "TCP;10.96.0.9;80")
 	a := start(t, sim, func(c *services.Config) { c.Sources = []string{source, "other"} })
@@ -64,7 +64,7 @@ func TestScenario30GateBeforeFirstList(t *testing.T) {
 }
 
 // Scenarios 22 and 17, 18: slices and Services in any order, one call each.
-func TestScenario22OrderOfArrival(t *testing.T) {
+func TestK1K7B17Scenario22OrderOfArrival(t *testing.T) {
 	a := synced(t, newSim(t))
 	web, s1, s2 := service("web", "10.96.0.1", 1), slice("web-1", "web", "10.244.1.5"), slice("web-2", "web", "10.244.1.6")
 	a.costs(0, 0, func() { a.apply(s1) })
@@ -90,7 +90,7 @@ func TestScenario22OrderOfArrival(t *testing.T) {
 
 // Scenario 16: emptied, then deleted, in three orders: one delete, and VPP,
 // which dies of an update without paths (F6), is alive.
-func TestScenario16EmptiedThenDeleted(t *testing.T) {
+func TestK12Scenario16EmptiedThenDeleted(t *testing.T) {
 	web, full, empty := service("web", "10.96.0.1", 1), slice("web-1", "web", "10.244.1.5"), slice("web-1", "web")
 	for name, end := range map[string]func(*agent){
 		"emptied, Service deleted":       func(a *agent) { a.apply(empty); a.settle(); a.delete(web) },
@@ -108,7 +108,7 @@ func TestScenario16EmptiedThenDeleted(t *testing.T) {
 }
 
 // Scenario 23: a slice that is given to another Service leaves the old one.
-func TestScenario23SliceChangesItsService(t *testing.T) {
+func TestB18Scenario23SliceChangesItsService(t *testing.T) {
 	a := synced(t, newSim(t), service("a", "10.96.0.1", 1), service("b", "10.96.0.2", 2), slice("s1", "a", "10.244.1.5"))
 	a.costs(1, 1, func() { a.apply(slice("s1", "b", "10.244.1.5")) })
 	if got := a.vpp(); got != "TCP;10.96.0.2;80 -> 10.244.1.5:8080\n" {
@@ -120,7 +120,7 @@ func TestScenario23SliceChangesItsService(t *testing.T) {
 
 // Scenarios 1 and 3: takeover in the step in which the owner goes; the one that
 // waits is nobody's business.
-func TestScenario01SharedKey(t *testing.T) {
+func TestL1K13Scenario01SharedKey(t *testing.T) {
 	objects := []metav1.Object{
 		service("a", "10.96.0.1", 1, external("198.51.100.10")), slice("a-1", "a", "10.244.1.5"),
 		service("b", "10.96.0.2", 2, external("198.51.100.10")), slice("b-1", "b", "10.244.1.6"),
@@ -146,7 +146,7 @@ func TestScenario01SharedKey(t *testing.T) {
 
 // Scenario 70: LB type and hash are taken at creation only (F3), so each change
 // is delete and create; a typo is told and means the default.
-func TestScenario70AnnotationChanges(t *testing.T) {
+func TestK14Scenario70AnnotationChanges(t *testing.T) {
 	const lb, hash = "cni.projectcalico.org/vppLBType", "cni.projectcalico.org/vppHashConfig"
 	a := synced(t, newSim(t), service("web", "10.96.0.1", 1), slice("web-1", "web", "10.244.1.5"))
 	a.costs(1, 1, func() { a.apply(service("web", "10.96.0.1", 1, annotated(lb, "maglev"))) })
@@ -167,7 +167,7 @@ func TestScenario70AnnotationChanges(t *testing.T) {
 
 // F8 and C2: node ports follow the node's addresses; an address that becomes
 // the node's own turns real.
-func TestNodeAddressChanges(t *testing.T) {
+func TestF8NodeAddressChanges(t *testing.T) {
 	a := synced(t, newSim(t), service("web", "10.96.0.1", 1, nodePort(30080), external("192.0.2.12")), slice("web-1", "web", "10.244.1.5"))
 	if got := a.vpp(); !strings.Contains(got, "TCP;192.0.2.11;30080 -> 10.244.1.5:8080 real\n") || !strings.Contains(got, "TCP;192.0.2.12;80 -> 10.244.1.5:8080\n") {
 		t.Errorf("VPP holds\n%s", got)
@@ -186,7 +186,7 @@ func TestNodeAddressChanges(t *testing.T) {
 }
 
 // K4: a burst for one Service is one write.
-func TestBurstIsOneWrite(t *testing.T) {
+func TestK4BurstIsOneWrite(t *testing.T) {
 	a := synced(t, newSim(t), service("web", "10.96.0.1", 1))
 	a.costs(1, 0, func() {
 		var burst []metav1.Object
@@ -199,7 +199,7 @@ func TestBurstIsOneWrite(t *testing.T) {
 
 // Scenario 83: VPP refuses one key. The others are there, the state says why,
 // and when VPP takes it, it is there without another event.
-func TestScenario83OneKeyIsRefused(t *testing.T) {
+func TestK5Scenario83OneKeyIsRefused(t *testing.T) {
 	sim := newSim(t)
 	bad, err := types.ParseKey("TCP;192.0.2.11;30080")
 	if err != nil {
@@ -268,7 +268,7 @@ func TestSettleWithoutVPP(t *testing.T) {
 }
 
 // The agent's end leaves VPP as it is.
-func TestEndLeavesVPP(t *testing.T) {
+func TestK16EndLeavesVPP(t *testing.T) {
 	a := synced(t, newSim(t), service("web", "10.96.0.1", 1), slice("web-1", "web", "10.244.1.5"))
 	a.stop()
 	if got := a.vpp(); got != "TCP;10.96.0.1;80 -> 10.244.1.5:8080\n" {

@@ -232,7 +232,7 @@ func TestDeletedWhileTheWatchWasBroken(t *testing.T) {
 }
 
 // Scenario 19: the kinds of tombstones.
-func TestTombstones(t *testing.T) {
+func TestK2Tombstones(t *testing.T) {
 	stale := svc("web", func(s *corev1.Service) { s.Spec.ClusterIP = "10.96.0.99" })
 	for _, tc := range []struct {
 		name string
