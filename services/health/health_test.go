@@ -299,3 +299,16 @@ func TestJ9NodeEligible(t *testing.T) {
 		}
 	}
 }
+
+// J4: everywhere in the family, or at the selected addresses.
+func TestJ4WhereToListen(t *testing.T) {
+	for want, f := range map[string]resolve.HealthFamily{
+		"[0.0.0.0]":               {Family: corev1.IPv4Protocol},
+		"[::]":                    {Family: corev1.IPv6Protocol},
+		"[192.0.2.11 192.0.2.12]": {Family: corev1.IPv4Protocol, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("192.0.2.12")}},
+	} {
+		if got := fmt.Sprint(addresses(f)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
