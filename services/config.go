@@ -25,6 +25,14 @@ type Config struct {
 	// Sources are the names of the watchers whose first complete list is
 	// waited for before anything is written.
 	Sources []string
+	// Mode says what in VPP is ours to change.
+	Mode Mode
+	// Store, when not nil, remembers what is ours in VPP, so that a restart of
+	// the agent makes no write that need not be. In mode sidecar, an agent without
+	// one takes what it left in VPP before for somebody else's.
+	Store Store
+	// CleanupOnExit has the server remove what is ours from VPP when it ends.
+	CleanupOnExit bool
 	// Ownership chooses between Services that claim one key.
 	Ownership book.Policy
 	// Resolve has the choices about what a Service may claim.
@@ -53,6 +61,7 @@ type Config struct {
 func DefaultConfig(nodeName string) Config {
 	return Config{
 		NodeName:       nodeName,
+		Mode:           Standalone,
 		Ownership:      book.Latest,
 		Resolve:        resolve.DefaultOptions(),
 		RejectUnserved: true,
@@ -72,6 +81,9 @@ func (c *Config) Validate() error {
 		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || a.Is4In6() {
 			errs = append(errs, fmt.Errorf("node IP %s: wanted an address of this node", a))
 		}
+	}
+	if _, err := ParseMode(string(c.Mode)); err != nil {
+		errs = append(errs, err)
 	}
 	if len(c.Sources) == 0 {
 		errs = append(errs, errors.New("sources: none; nothing would ever be written"))

@@ -34,6 +34,8 @@ type rejects struct {
 	// want are the routes that VPP should have; nil when that must be found
 	// out anew.
 	want map[netip.Prefix]bool
+	// storeErr is why routes could not be remembered.
+	storeErr error
 }
 
 // count follows the changes of the book.
@@ -135,11 +137,15 @@ func (s *Server) addRejects(ctx context.Context) error {
 			return err
 		}
 	}
-	want := s.wantedRejects()
-	for _, p := range slices.SortedFunc(maps.Keys(want), netip.Prefix.Compare) {
-		if r.held[p] {
-			continue
+	var missing []netip.Prefix
+	for _, p := range slices.SortedFunc(maps.Keys(s.wantedRejects()), netip.Prefix.Compare) {
+		if !r.held[p] {
+			missing = append(missing, p)
 		}
+	}
+	// Recorded before they are made, so that nothing of ours is unlisted.
+	s.recordRoutes(missing, nil)
+	for _, p := range missing {
 		if err := s.session.AddUnreachable(ctx, p); err != nil {
 			return err
 		}
@@ -148,10 +154,20 @@ func (s *Server) addRejects(ctx context.Context) error {
 	return nil
 }
 
+// recordRoutes has the store remember and forget routes of ours.
+func (s *Server) recordRoutes(add, forget []netip.Prefix) {
+	if s.cfg.Store == nil || len(add)+len(forget) == 0 {
+		return
+	}
+	s.rejects.storeErr = s.cfg.Store.PutRoutes(add, forget)
+}
+
 // delRejects removes the routes of ours that are not wanted any more.
 func (s *Server) delRejects(ctx context.Context) error {
 	r := &s.rejects
 	want := s.wantedRejects()
+	var gone []netip.Prefix
+	defer func() { s.recordRoutes(nil, gone) }()
 	for _, p := range slices.SortedFunc(maps.Keys(r.held), netip.Prefix.Compare) {
 		if want[p] {
 			continue
@@ -160,6 +176,7 @@ func (s *Server) delRejects(ctx context.Context) error {
 			return err
 		}
 		delete(r.held, p)
+		gone = append(gone, p)
 	}
 	return nil
 }
@@ -168,14 +185,23 @@ func (s *Server) delRejects(ctx context.Context) error {
 // in this VPP, it has. A route that is neither is somebody else's.
 func (s *Server) readRejects(ctx context.Context) error {
 	r := &s.rejects
-	if !s.cfg.RejectUnserved && len(r.held) == 0 {
+	ours := maps.Clone(r.held)
+	if s.cfg.Store != nil {
+		stored, err := s.cfg.Store.Routes()
+		r.storeErr = err
+		for _, p := range stored {
+			ours[p] = true
+		}
+	}
+	if !s.cfg.RejectUnserved && len(ours) == 0 {
+		r.instance = s.status.VPPInstance
 		return nil
 	}
 	list, err := s.session.Unreachables(ctx)
 	if err != nil {
 		return err
 	}
-	want, ours := s.wantedRejects(), r.held
+	want := s.wantedRejects()
 	r.held = map[netip.Prefix]bool{}
 	for _, p := range list {
 		if want[p] || ours[p] {

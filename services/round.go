@@ -192,6 +192,8 @@ func (s *Server) write(ctx context.Context) {
 		s.linkErr = res.Err // the link says so too
 		return
 	}
+	s.status.TakenOver += len(res.TakenOver)
+	s.logOutcome("a Service takes the key of another agent's translation", logrus.WarnLevel, res.TakenOver)
 	s.noteFailures(res.Failed)
 	s.logOutcome("VPP refuses a translation; trying on", logrus.WarnLevel, res.Failed)
 	s.logOutcome("VPP takes a translation that had failed", logrus.InfoLevel, res.Recovered)
@@ -228,6 +230,11 @@ func (s *Server) publish() {
 		state.OldestPending = *st.OldestPending
 	}
 	s.tellHealth(state.Healthy(now, health.DefaultTimeout))
+	s.noteStore(errors.Join(s.rec.StoreErr(), s.rejects.storeErr))
+	if s.rec.Attached() {
+		s.noteForeign()
+	}
+	st.Mode = s.cfg.Mode
 	st.Synced = len(s.unsynced) == 0
 	st.WaitingFor = slices.Sorted(maps.Keys(s.unsynced))
 	st.Connected = s.rec.Attached()

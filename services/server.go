@@ -106,7 +106,7 @@ func NewServer(cfg Config, link Link, log *logrus.Entry) (*Server, error) {
 	for _, source := range cfg.Sources {
 		s.unsynced[source] = true
 	}
-	s.rec = reconcile.New(cfg.Reconcile, s.book.Wanted)
+	s.rec = reconcile.New(s.reconcileConfig(), s.book.Wanted)
 	s.publish()
 	return s, nil
 }
@@ -147,7 +147,8 @@ func (s *Server) Resync(ctx context.Context) error {
 
 // ServeService runs the server until t is dying. VPP is left as it is then; a
 // round under way is finished, for a plan that is cut in the middle can leave a
-// key without translation. The deadlines of the calls bound it.
+// key without translation. The deadlines of the calls bound it. With
+// Config.CleanupOnExit, what is ours in VPP is removed first.
 func (s *Server) ServeService(t *tomb.Tomb) error {
 	ctx := context.Background()
 	timer := time.NewTimer(0)
@@ -156,6 +157,9 @@ func (s *Server) ServeService(t *tomb.Tomb) error {
 		timer.Reset(s.untilNext(time.Now()))
 		select {
 		case <-t.Dying():
+			if s.cfg.CleanupOnExit {
+				return s.cleanup(ctx)
+			}
 			return nil
 		case m := <-s.in:
 			s.accept(ctx, m)

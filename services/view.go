@@ -25,6 +25,14 @@ type Status struct {
 	LinkError string `json:"linkError,omitempty"`
 	// DataplaneError says what is wrong with VPP's interfaces, SNAT and routes.
 	DataplaneError string `json:"dataplaneError,omitempty"`
+	// Mode is the configured one.
+	Mode Mode `json:"mode"`
+	// StoreError says why what is ours in VPP is not remembered.
+	StoreError string `json:"storeError,omitempty"`
+	// Foreign counts the translations in VPP that are somebody else's and left
+	// alone; TakenOver those that Services have taken the keys of.
+	Foreign   int `json:"foreign"`
+	TakenOver int `json:"takenOver"`
 	// VPPInstance is the identity of the VPP that is programmed.
 	VPPInstance string `json:"vppInstance,omitempty"`
 	// LastUpdated is when VPP was last known to hold all that the objects ask
@@ -103,6 +111,10 @@ func (s *Server) row(key types.Key) *model.TranslationState {
 	r.Kind = owner.Kind.String()
 	r.Waiting = append(r.Waiting, s.book.Waiting(key)...)
 	id, held, pending, err := s.rec.Status(key)
+	if s.rec.IsForeign(key) {
+		r.State, r.Error = model.StateFailed, "VPP has a translation of another agent for this key; it is left alone (mode sidecar)"
+		return r
+	}
 	if held {
 		r.VPPID = &id
 	}

@@ -67,3 +67,27 @@ func (s *Session) Instance(ctx context.Context) (id string, fresh bool, err erro
 	}
 	return "", false, errors.New("mark VPP with an identity: no free table id")
 }
+
+// RemoveInstance takes the identity out of VPP again. To the next agent this VPP
+// is one that was never programmed.
+func (s *Session) RemoveInstance(ctx context.Context) error {
+	var markers []ip.IPTable
+	err := dump(ctx, s, &ip.IPTableDump{}, func(d *ip.IPTableDetails) {
+		if strings.HasPrefix(d.Table.Name, markerPrefix) {
+			markers = append(markers, d.Table)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("identity of VPP: %w", err)
+	}
+	for _, table := range markers {
+		reply, err := call[*ip.IPTableAddDelReply](ctx, s, &ip.IPTableAddDel{Table: table})
+		if err == nil {
+			err = absentIsFine(apiError(reply.Retval))
+		}
+		if err != nil {
+			return fmt.Errorf("identity of VPP: %w", err)
+		}
+	}
+	return nil
+}

@@ -13,32 +13,35 @@ import (
 type slot struct {
 	id    uint32
 	entry types.CnatTranslateEntry
-	trust trust
+	trust Trust
 }
 
-// trust says how much of a slot's entry is known.
-type trust uint8
+// Trust says how much of a translation is known. The values are recorded.
+type Trust uint8
 
 const (
-	// adopted: only what dump tells is known. LB type and backends are right,
+	// Adopted: only what dump tells is known. LB type and backends are right,
 	// hash, real and flags are not known (vpp-facts F5).
-	adopted trust = iota
-	// confirmed: VPP confirmed the entry when we wrote it, and nothing has
+	Adopted Trust = iota
+	// Confirmed: VPP confirmed the entry when we wrote it, and nothing has
 	// contradicted it since.
-	confirmed
-	// torn: the session was lost while we were recreating it. It has the
+	Confirmed
+	// Torn: the session was lost while we were recreating it. It has the
 	// attributes of before or those of after.
-	torn
+	Torn
+	// foreign: it is somebody else's, and left alone (Config.Sidecar). That is
+	// found out anew with each dump, and never recorded.
+	foreign
 )
 
 // compare tells what it takes to get from the slot to want.
 func (s *slot) compare(want *types.CnatTranslateEntry) types.Comparison {
 	switch s.trust {
-	case confirmed:
+	case Confirmed:
 		return s.entry.Compare(want)
-	case torn:
+	case Torn:
 		return types.Recreate
-	case adopted:
+	case Adopted, foreign:
 	}
 	// Re-asserting by update leaves sessions alone; a hash that is not VPP's
 	// default can only be had by creating (F3).
@@ -51,7 +54,7 @@ func (s *slot) compare(want *types.CnatTranslateEntry) types.Comparison {
 
 // looksLike tells whether a dumped translation could be e.
 func looksLike(t *types.Translation, e *types.CnatTranslateEntry) bool {
-	return e.LBType == t.Entry.LBType && slices.Equal(e.Backends, t.Entry.Backends)
+	return e != nil && e.LBType == t.Entry.LBType && slices.Equal(e.Backends, t.Entry.Backends)
 }
 
 // doubt is a step whose outcome is unknown: it was sent, and not answered.
@@ -63,7 +66,8 @@ type doubt struct {
 
 // recognise says what the slot of a dumped translation is, given what was known
 // of its key (had) and the step under way when the session ended, if any.
-// expected is false when the translation is nothing that we could have left there.
+// expected is false when the translation is nothing that we could have left
+// there. Whether it is somebody else's is for the caller to say.
 func recognise(t *types.Translation, was slot, had bool, d doubt, doubted bool) (s slot, expected bool) {
 	unknown := slot{id: t.ID, entry: t.Entry}
 	unchanged := had && was.id == t.ID && looksLike(t, &was.entry)
@@ -73,7 +77,7 @@ func recognise(t *types.Translation, was slot, had bool, d doubt, doubted bool) 
 		}
 		return unknown, false
 	}
-	written := d.entry != nil && looksLike(t, d.entry)
+	written := looksLike(t, d.entry)
 	switch d.action {
 	case Delete:
 		if unchanged {
@@ -81,7 +85,7 @@ func recognise(t *types.Translation, was slot, had bool, d doubt, doubted bool) 
 		}
 	case Create:
 		if written {
-			return slot{id: t.ID, entry: d.entry.Clone(), trust: confirmed}, true
+			return slot{id: t.ID, entry: d.entry.Clone(), trust: Confirmed}, true
 		}
 	case Grow, Shrink:
 		// An update leaves all but the backends (F3), and the id (F1).
@@ -92,13 +96,13 @@ func recognise(t *types.Translation, was slot, had bool, d doubt, doubted bool) 
 	case Recreate:
 		switch {
 		case written && was.entry.LBType != d.entry.LBType:
-			return slot{id: t.ID, entry: d.entry.Clone(), trust: confirmed}, true
+			return slot{id: t.ID, entry: d.entry.Clone(), trust: Confirmed}, true
 		case unchanged && !written:
 			return was, true
 		}
 		// Also what looks like neither: after a refused delete the add was an
 		// update, which mixes the two.
-		unknown.trust = torn
+		unknown.trust = Torn
 		return unknown, true
 	}
 	return unknown, false
@@ -117,4 +121,9 @@ func keepFlags(before, now []types.Backend) []types.Backend {
 	}
 	slices.SortFunc(out, types.Backend.Compare)
 	return out
+}
+
+// same tells whether two slots are alike in all that is recorded.
+func (s *slot) same(o *slot) bool {
+	return s.id == o.id && s.trust == o.trust && s.entry.Compare(&o.entry) == types.Equal
 }

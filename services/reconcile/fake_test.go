@@ -59,6 +59,16 @@ func (v *fakeVPP) load(e types.CnatTranslateEntry) uint32 {
 	return id
 }
 
+// drop deletes a translation behind the reconciler's back.
+func (v *fakeVPP) drop(k types.Key) bool {
+	id, there := v.find(k)
+	if there {
+		delete(v.slots, id)
+		v.free = append(v.free, id)
+	}
+	return there
+}
+
 func (v *fakeVPP) CnatTranslationDump(context.Context) ([]types.Translation, error) {
 	if v.lost != nil {
 		return nil, v.lost

@@ -6,7 +6,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -34,6 +33,14 @@ type Config struct {
 	// MaxSteps bounds the steps of one round, so that what comes in meanwhile
 	// does not wait for a long plan.
 	MaxSteps int
+	// Store remembers what is ours; nil for no memory.
+	Store Store
+	// Sidecar leaves translations alone that are not ours: those that the store
+	// does not list for this VPP. Without it, everything in cnat is ours.
+	Sidecar bool
+	// Outranks tells whether what is wanted of a key is worth taking a foreign
+	// translation for; nil stands for always. It is asked with Sidecar only.
+	Outranks func(types.Key) bool
 	// Now is the clock.
 	Now func() time.Time
 	// Jitter returns a number in [0, 1) that spreads retries.
@@ -67,6 +74,9 @@ type Reconciler struct {
 	// surplus are ids of translations that share their key with another one in
 	// a dump. VPP has no way to make such, but what is in VPP is believed.
 	surplus []uint32
+	// unsaved are the keys whose record in the store may be out of date.
+	unsaved  map[types.Key]bool
+	storeErr error
 }
 
 // New returns a reconciler without a VPP.
@@ -74,6 +84,7 @@ func New(cfg Config, wanted Wanted) *Reconciler {
 	return &Reconciler{
 		cfg: cfg, wanted: wanted,
 		actual: map[types.Key]slot{}, dirty: map[types.Key]*dirty{}, doubts: map[types.Key]doubt{},
+		unsaved: map[types.Key]bool{},
 	}
 }
 
@@ -89,6 +100,8 @@ func (r *Reconciler) Attach(ctx context.Context, vpp VPP, instance string) (drif
 		r.instance, r.dumped = instance, false
 		clear(r.actual)
 		clear(r.doubts)
+		clear(r.unsaved)
+		r.recall()
 	}
 	r.vpp = vpp
 	if drift, err = r.Resync(ctx); err != nil {
@@ -116,23 +129,40 @@ func (r *Reconciler) Resync(ctx context.Context) (drift int, err error) {
 		t := &dump[i]
 		key := t.Entry.Key()
 		if _, twice := now[key]; twice {
-			r.surplus = append(r.surplus, t.ID)
+			if !r.cfg.Sidecar { // which of the two is ours cannot be told
+				r.surplus = append(r.surplus, t.ID)
+			}
 			drift++
 			continue
 		}
 		was, had := r.actual[key]
 		d, doubted := r.doubts[key]
 		s, expected := recognise(t, was, had, d, doubted)
-		if !expected {
+		switch {
+		case doubted && s.trust == foreign && looksLike(t, d.entry):
+			s.trust = Adopted
+		case r.cfg.Sidecar && !doubted && (!had || was.trust == foreign):
+			s.trust = foreign
+		case !expected:
 			drift++
 		}
 		now[key] = s
+		if doubted || !had || !s.same(&was) {
+			r.unsaved[key] = true
+		}
 	}
-	for key := range r.actual {
-		_, there := now[key]
-		if _, doubted := r.doubts[key]; !there && !doubted {
+	for key, was := range r.actual {
+		_, doubted := r.doubts[key]
+		if _, there := now[key]; there {
+			continue
+		}
+		r.unsaved[key] = true
+		if !doubted && was.trust != foreign {
 			drift++
 		}
+	}
+	for key := range r.doubts {
+		r.unsaved[key] = true
 	}
 	clear(r.doubts)
 	if !r.dumped {
@@ -146,6 +176,7 @@ func (r *Reconciler) Resync(ctx context.Context) (drift int, err error) {
 	for key := range now {
 		r.markIfDifferent(key)
 	}
+	r.save()
 	return drift, nil
 }
 
@@ -172,9 +203,16 @@ func (r *Reconciler) step(key types.Key) (Step, bool) {
 	}
 	var have *slot
 	if s, there := r.actual[key]; there {
+		if s.trust == foreign && (want == nil || !r.outranks(key)) {
+			return Step{}, false
+		}
 		have = &s
 	}
 	return step(key, have, want)
+}
+
+func (r *Reconciler) outranks(key types.Key) bool {
+	return r.cfg.Outranks == nil || r.cfg.Outranks(key)
 }
 
 // Plan returns what a round would do now: the due keys' steps, in order, at
@@ -208,6 +246,8 @@ type Result struct {
 	// Failed and Recovered list the keys that began to fail in this round, and
 	// those that had failed before and are right now. Sorted.
 	Failed, Recovered []types.Key
+	// TakenOver lists the keys of foreign translations that are ours now. Sorted.
+	TakenOver []types.Key
 	// Err is set when the session was lost; the outcome is then unknown.
 	Err error
 }
@@ -233,7 +273,9 @@ func (r *Reconciler) Round(ctx context.Context) Result {
 	for i := range res.Plan {
 		s := &res.Plan[i]
 		r.doubts[s.Key] = doubt{s.Action, s.Entry}
+		r.unsaved[s.Key] = true
 	}
+	r.save()
 	results := r.vpp.CnatTranslateBatch(ctx, batch)
 	errs := make([]error, len(res.Plan))
 	for i, w := range writes {
@@ -248,7 +290,15 @@ func (r *Reconciler) Round(ctx context.Context) Result {
 		}
 		return res
 	}
+	for i := range res.Plan {
+		r.unsaved[res.Plan[i].Key] = true
+	}
 	clear(r.doubts)
+	for i := range res.Plan {
+		if s := &res.Plan[i]; errs[i] == nil && r.actual[s.Key].trust == foreign {
+			res.TakenOver = append(res.TakenOver, s.Key)
+		}
+	}
 	for i, w := range writes {
 		if results[i].Err == nil { // a refused write leaves the slot as it was
 			r.note(&res.Plan[w.step], w, results[i].ID)
@@ -269,6 +319,8 @@ func (r *Reconciler) Round(ctx context.Context) Result {
 	}
 	slices.SortFunc(res.Failed, types.Key.Compare)
 	slices.SortFunc(res.Recovered, types.Key.Compare)
+	slices.SortFunc(res.TakenOver, types.Key.Compare)
+	r.save()
 	return res
 }
 
@@ -285,12 +337,15 @@ func (r *Reconciler) note(s *Step, w write, id uint32) {
 		delete(r.actual, s.Key)
 		return
 	}
-	now := slot{id: id, entry: w.Entry.Clone(), trust: confirmed}
+	now := slot{id: id, entry: w.Entry.Clone(), trust: Confirmed}
 	if was, held := r.actual[s.Key]; held && s.Action == Recreate {
 		// VPP refused the delete before this add, which thereby was an update:
 		// all but the set of backends is as it was (F3).
 		backends := keepFlags(was.entry.Backends, w.Entry.Backends)
 		now = was
+		if now.trust == foreign {
+			now.trust = Adopted
+		}
 		now.entry.Backends = backends
 	}
 	r.actual[s.Key] = now
@@ -339,62 +394,4 @@ func (r *Reconciler) dropSurplus(ctx context.Context) error {
 	r.surplus = r.surplus[:0]
 	r.vpp.CnatTranslateBatch(ctx, writes) // what is refused is seen by the next Resync
 	return r.vpp.Err()
-}
-
-// Retry makes every dirty key due now, as if it had not been tried yet.
-func (r *Reconciler) Retry() {
-	for _, d := range r.dirty {
-		d.due, d.attempts = r.cfg.Now(), 0
-	}
-}
-
-// Next returns when the earliest dirty key is due; ok is false when nothing is
-// dirty.
-func (r *Reconciler) Next() (due time.Time, ok bool) {
-	for _, d := range r.dirty {
-		if !ok || d.due.Before(due) {
-			due, ok = d.due, true
-		}
-	}
-	return due, ok
-}
-
-// Pending returns the number of dirty keys and the least number of attempts
-// that any of them had.
-func (r *Reconciler) Pending() (keys, minAttempts int) {
-	for _, d := range r.dirty {
-		if keys == 0 || d.attempts < minAttempts {
-			minAttempts = d.attempts
-		}
-		keys++
-	}
-	return keys, minAttempts
-}
-
-// FirstFailure returns the least key that is dirty after a failed attempt, and
-// the error of that.
-func (r *Reconciler) FirstFailure() (types.Key, error) {
-	var first types.Key
-	var err error
-	for key, d := range r.dirty {
-		if d.err != nil && (err == nil || key.Compare(first) < 0) {
-			first, err = key, d.err
-		}
-	}
-	return first, err
-}
-
-// Status tells how key stands: VPP's id if VPP holds a translation for it,
-// whether it is still dirty, and the error of the last attempt.
-func (r *Reconciler) Status(key types.Key) (id uint32, held, pending bool, err error) {
-	s, held := r.actual[key]
-	if d := r.dirty[key]; d != nil {
-		return s.id, held, true, d.err
-	}
-	return s.id, held, false, nil
-}
-
-// Held returns the keys that VPP holds as far as is known, sorted.
-func (r *Reconciler) Held() []types.Key {
-	return slices.SortedFunc(maps.Keys(r.actual), types.Key.Compare)
 }

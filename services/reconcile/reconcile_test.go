@@ -168,7 +168,7 @@ func TestRefusedDeleteOfRecreate(t *testing.T) {
 	b.vpp.refuse[key(1)] = "del"
 	b.want(with(entry(1, 6), maglev))
 	b.round("refused del "+key(1).String(), add(with(entry(1, 6), maglev)))
-	if got := b.rec.actual[key(1)]; got.entry.LBType != types.LBDefault || got.trust != confirmed {
+	if got := b.rec.actual[key(1)]; got.entry.LBType != types.LBDefault || got.trust != Confirmed {
 		t.Errorf("believed %s, trust %v", &got.entry, got.trust)
 	}
 	clear(b.vpp.refuse)
@@ -292,10 +292,8 @@ func TestDrift(t *testing.T) {
 	}
 	b.rec.Round(context.Background())
 	b.vpp.takeLog()
-	id, _ := b.vpp.find(key(1))
-	delete(b.vpp.slots, id)
-	b.vpp.free = append(b.vpp.free, id)
-	id, _ = b.vpp.find(key(2))
+	b.vpp.drop(key(1))
+	id, _ := b.vpp.find(key(2))
 	b.vpp.slots[id].Backends = entry(2, 5, 6).Backends
 	b.vpp.load(entry(9, 9))
 	id, _ = b.vpp.find(key(3))
