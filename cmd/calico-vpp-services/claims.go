@@ -40,12 +40,12 @@ func (c *claimFlags) register(cmd *cobra.Command) {
 	f.StringSliceVar(&c.protected, "protected-node-ports", portNames(resolve.DefaultProtectedNodePorts()), "ports of this node's own addresses that no external or load balancer IP may take")
 	f.StringVar(&c.sourceRanges, "load-balancer-source-ranges", string(resolve.SourceRangesRefuse), "load balancer IPs whose Service restricts its clients, which VPP cannot do: refuse, ignore")
 	f.StringVar(&c.ownership, "ownership", string(book.Latest), "which of several Services gets a shared address and port: the latest created, or the oldest")
-	f.StringVar(&c.reject, "reject-unserved", "auto", "refuse at once what goes to an unserved service address, by routes: auto, on, off")
+	f.StringVar(&c.reject, "reject-unserved", "auto", "refuse at once what goes to an unserved service address, by routes: on, off, or auto, which is on in mode standalone")
 }
 
 // apply puts the flags into the server's configuration and reports all that is
 // wrong with them.
-func (c *claimFlags) apply(cfg *services.Config) error {
+func (c *claimFlags) apply(cfg *services.Config, mode string) error {
 	var errs []error
 	note := func(flag string, err error) {
 		if err != nil {
@@ -74,7 +74,10 @@ func (c *claimFlags) apply(cfg *services.Config) error {
 	cfg.Ownership, err = book.ParsePolicy(c.ownership)
 	note("ownership", err)
 	switch c.reject {
-	case "auto", "on":
+	case "auto":
+		// Beside Calico's agent, the routes of these prefixes are its own.
+		cfg.RejectUnserved = mode != string(services.Sidecar)
+	case "on":
 		cfg.RejectUnserved = true
 	case "off":
 		cfg.RejectUnserved = false

@@ -68,7 +68,7 @@ plugin exactly so: through shared addresses, restarts, lost links and drift.`,
 	})
 	entry := logrus.NewEntry(log)
 	root.AddCommand(
-		newRun(entry), newReplay(entry), newRecord(entry), newShow(), newResync(),
+		newRun(entry), newReplay(entry), newRecord(entry), newShow(), newResync(), newCleanup(entry),
 		newVPPSim(entry), newDemo(), newVersion(),
 	)
 	return root

@@ -101,6 +101,7 @@ type runOptions struct {
 	exclude    []string
 	claims     claimFlags
 	health     string
+	cleanup    bool
 }
 
 func newRun(log *logrus.Entry) *cobra.Command {
@@ -134,6 +135,7 @@ everything could be programmed.`,
 	f.StringSliceVar(&o.exclude, "snat-exclude", nil, "destinations that need no source NAT, such as the pods' CIDR; with --snat")
 	o.claims.register(cmd)
 	f.StringVar(&o.health, "health-address", "", "ADDRESS:PORT on which to answer /healthz and /livez as kube-proxy does, such as 0.0.0.0:10256 (default: nowhere)")
+	f.BoolVar(&o.cleanup, "cleanup-on-exit", false, "remove what is ours from VPP at the end, instead of leaving it as it is")
 	f.DurationVar(&o.resync, "resync-period", 60*time.Second, "how often VPP is dumped and compared; 0 is never")
 	return cmd
 }
@@ -141,14 +143,14 @@ everything could be programmed.`,
 // config puts the flags into the server's configuration.
 func (o *runOptions) config() (services.Config, error) {
 	cfg := services.DefaultConfig("")
-	cfg.ResyncPeriod = o.resync
+	cfg.ResyncPeriod, cfg.CleanupOnExit = o.resync, o.cleanup
 	cfg.Dataplane.Interfaces, cfg.Dataplane.SNAT = o.interfaces, o.snat
 	exclude, err := prefixes(o.exclude)
 	if err != nil {
 		err = fmt.Errorf("--snat-exclude: %w", err)
 	}
 	cfg.Dataplane.SNATExclude = exclude
-	return cfg, errors.Join(err, o.node.apply(&cfg), o.claims.apply(&cfg))
+	return cfg, errors.Join(err, o.node.apply(&cfg), o.claims.apply(&cfg, o.vpp.mode))
 }
 
 func (o *runOptions) run(cmd *cobra.Command, log *logrus.Entry) error {
@@ -222,7 +224,11 @@ func (o *runOptions) runOn(ctx context.Context, in *input, cfg services.Config, 
 	}
 	log.WithFields(logrus.Fields{"node": cfg.NodeName, "admin": o.socket}).Info("running; ask `calico-vpp-services show translations`")
 	a.wait(ctx)
-	log.Info("ending; VPP is left as it is")
+	if o.cleanup {
+		log.Info("ending; what is ours is removed from VPP")
+	} else {
+		log.Info("ending; VPP is left as it is")
+	}
 	return nil
 }
 

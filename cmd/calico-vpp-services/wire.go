@@ -17,6 +17,7 @@ import (
 	tomb "gopkg.in/tomb.v2"
 
 	"calico-vpp-services/services"
+	"calico-vpp-services/services/store"
 	"calico-vpp-services/vpplink"
 	"calico-vpp-services/vppsim"
 )
@@ -60,11 +61,13 @@ func (n *nodeFlags) apply(cfg *services.Config) error {
 	return errors.Join(errs...)
 }
 
-// vppFlags say which VPP to program.
+// vppFlags say which VPP to program, and what in it is ours.
 type vppFlags struct {
 	socket string
 	kind   string
 	wait   time.Duration
+	mode   string
+	state  string
 }
 
 func (v *vppFlags) register(cmd *cobra.Command, kind string) {
@@ -72,6 +75,8 @@ func (v *vppFlags) register(cmd *cobra.Command, kind string) {
 	f.StringVar(&v.socket, "vpp-api-socket", "", "path of VPP's API socket (default "+vpplink.DefaultSocket+")")
 	f.StringVar(&v.kind, "vpp", kind, "\"embedded\" programs a simulator of VPP's API inside this process instead of a VPP")
 	f.DurationVar(&v.wait, "vpp-wait", 10*time.Second, "how long to wait for VPP at the start")
+	f.StringVar(&v.mode, "mode", string(services.Standalone), "standalone: every translation in VPP is ours; sidecar: another agent, such as Calico's own, has translations there that are left alone")
+	f.StringVar(&v.state, "state-file", "", "file that remembers what is ours in VPP, with a name in .db (default "+store.FileName+" beside VPP's API socket)")
 	if kind == "" {
 		cmd.MarkFlagsMutuallyExclusive("vpp-api-socket", "vpp")
 	}
@@ -95,6 +100,7 @@ type agent struct {
 	sim    *vppsim.Sim // nil with a real VPP
 	simDir string
 	link   vpplink.Config
+	store  *store.Store // nil with the embedded simulator
 	server *services.Server
 
 	// sources and server run under work, the link under conn: VPP is let go
@@ -108,7 +114,7 @@ func newAgent(ctx context.Context, log *logrus.Entry, vpp vppFlags, cfg services
 	a := &agent{log: log}
 	if err := a.start(ctx, vpp, cfg); err != nil {
 		a.closeSim()
-		return nil, err
+		return nil, errors.Join(err, a.closeStore())
 	}
 	return a, nil
 }
@@ -118,14 +124,25 @@ func (a *agent) start(ctx context.Context, vpp vppFlags, cfg services.Config) er
 	if err != nil {
 		return err
 	}
+	if vpp.mode != "" {
+		if cfg.Mode, err = services.ParseMode(vpp.mode); err != nil {
+			return fmt.Errorf("--mode: %w", err)
+		}
+	}
 	socket := vpp.socket
-	switch {
-	case embedded:
+	if embedded {
 		if socket, err = a.startSim(cfg.NodeIPs); err != nil {
 			return err
 		}
-	case socket == "":
-		socket = vpplink.DefaultSocket
+	} else {
+		if socket == "" {
+			socket = vpplink.DefaultSocket
+		}
+		// It also sees to it that no two agents program one VPP.
+		if err := a.openStore(vpp.state, socket); err != nil {
+			return err
+		}
+		cfg.Store = a.store
 	}
 	a.link = vpplink.DefaultConfig(socket)
 	a.link.Log = a.log.WithField("part", "vpplink")
@@ -184,6 +201,27 @@ func (a *agent) startSim(nodeIPs []netip.Addr) (socket string, err error) {
 	return cfg.Socket, nil
 }
 
+// openStore opens the memory of what is ours in the VPP with that API socket.
+func (a *agent) openStore(path, socket string) (err error) {
+	if path == "" {
+		path = store.DefaultPath(socket)
+	}
+	if a.store, err = store.Open(path); err != nil {
+		return fmt.Errorf("%w (see --state-file)", err)
+	}
+	if r := a.store.Report(); r.SetAside != "" {
+		a.log.WithError(r.Why).WithField("setAside", r.SetAside).Warn("the state file can't be used; starting with a new one")
+	}
+	return nil
+}
+
+func (a *agent) closeStore() error {
+	if a.store == nil {
+		return nil
+	}
+	return a.store.Close()
+}
+
 func (a *agent) closeSim() {
 	if a.sim != nil {
 		a.sim.Close()
@@ -214,7 +252,7 @@ func (a *agent) stop() error {
 	a.work.Kill(nil)
 	err := waitTomb(&a.work, "servers")
 	a.conn.Kill(nil)
-	err = errors.Join(err, waitTomb(&a.conn, "connection to VPP"))
+	err = errors.Join(err, waitTomb(&a.conn, "connection to VPP"), a.closeStore())
 	a.closeSim()
 	return err
 }
