@@ -5,7 +5,6 @@ package services
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -35,17 +34,20 @@ func (s *Server) cleanup(ctx context.Context) error {
 		s.rec.Mark(key)
 		s.touched[key] = true
 	}
-	err := s.writeAll(ctx)
 	s.rejects.want = map[netip.Prefix]bool{}
-	if s.rec.Attached() {
-		if s.rejects.instance != s.status.VPPInstance {
-			err = errors.Join(err, s.readRejects(ctx))
+	err := s.untilDone(ctx, func() error {
+		if res := s.rec.Round(ctx); res.Err != nil {
+			return res.Err
 		}
-		err = errors.Join(err, s.delRejects(ctx))
-	}
-	if err == nil {
-		err = s.session.RemoveInstance(ctx)
-	}
+		if err := s.delRejects(ctx); err != nil {
+			return err
+		}
+		if n, _ := s.rec.Pending(); n > 0 {
+			key, cause := s.rec.FirstFailure()
+			return fmt.Errorf("%d keys, %s among them: %w", n, key, cause)
+		}
+		return s.session.RemoveInstance(ctx)
+	})
 	s.publish()
 	if err != nil {
 		return fmt.Errorf("cleanup: %w", err)
@@ -54,24 +56,21 @@ func (s *Server) cleanup(ctx context.Context) error {
 	return nil
 }
 
-// writeAll makes rounds until nothing is left to do, or ctx ends.
-func (s *Server) writeAll(ctx context.Context) error {
-	for s.rec.Attached() {
-		if res := s.rec.Round(ctx); res.Err != nil {
-			return res.Err
+// untilDone repeats f, with pauses, until it succeeds, the session is lost or
+// ctx ends.
+func (s *Server) untilDone(ctx context.Context, f func() error) error {
+	for n := 0; ; n++ {
+		err := f()
+		if err == nil || !s.rec.Attached() {
+			return err
 		}
-		due, pending := s.rec.Next()
-		if !pending {
-			return nil
-		}
-		wait := time.NewTimer(time.Until(due))
+		wait := time.NewTimer(s.rec.Backoff(n))
 		select {
 		case <-wait.C:
+			s.rec.Retry()
 		case <-ctx.Done():
 			wait.Stop()
-			key, cause := s.rec.FirstFailure()
-			return fmt.Errorf("%s could not be removed: %w", key, firstError(cause, ctx.Err()))
+			return err
 		}
 	}
-	return s.session.Err()
 }

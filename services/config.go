@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"calico-vpp-services/services/book"
@@ -37,9 +38,12 @@ type Config struct {
 	Ownership book.Policy
 	// Resolve has the choices about what a Service may claim.
 	Resolve resolve.Options
-	// RejectUnserved has VPP refuse what goes to claimed addresses and service
-	// CIDRs and is not served, by unreachable routes.
+	// RejectUnserved has VPP refuse what goes to service CIDRs and other virtual
+	// addresses and is not served, by unreachable routes.
 	RejectUnserved bool
+	// VirtualCIDRs are prefixes of addresses that only Services have, such as
+	// the pool of a load balancer that is announced to the network.
+	VirtualCIDRs []netip.Prefix
 	// HealthPorts, when not nil, answers load balancers on the health check node
 	// ports of Services.
 	HealthPorts HealthPorts
@@ -90,6 +94,11 @@ func (c *Config) Validate() error {
 	}
 	if _, err := book.ParsePolicy(string(c.Ownership)); err != nil {
 		errs = append(errs, err)
+	}
+	for _, p := range slices.Concat(c.VirtualCIDRs, c.Resolve.ServiceCIDRs) {
+		if !p.IsValid() || p.Bits() == 0 || p.Addr().Is4In6() {
+			errs = append(errs, fmt.Errorf("service or virtual CIDR %s: wanted address/length, and not all addresses", p))
+		}
 	}
 	if err := c.Dataplane.validate(); err != nil {
 		errs = append(errs, err)

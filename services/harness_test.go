@@ -6,6 +6,7 @@ package services_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 
 	"calico-vpp-services/services"
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/store"
 	"calico-vpp-services/vpplink"
 	"calico-vpp-services/vppsim"
 )
@@ -44,11 +46,18 @@ type agent struct {
 	log    *logtest.Hook
 	work   tomb.Tomb
 	conn   tomb.Tomb
+	// memory, when not nil, is closed with the agent.
+	memory *store.Store
 }
 
-func newSim(t testing.TB) *vppsim.Sim {
+// newSim starts a simulator with the given addresses, such as 192.0.2.11/24.
+func newSim(t testing.TB, addresses ...string) *vppsim.Sim {
 	t.Helper()
-	sim, err := vppsim.New(vppsim.Config{Socket: filepath.Join(t.TempDir(), "api.sock")})
+	cfg := vppsim.Config{Socket: filepath.Join(t.TempDir(), "api.sock")}
+	for _, a := range addresses {
+		cfg.NodeAddresses = append(cfg.NodeAddresses, netip.MustParsePrefix(a))
+	}
+	sim, err := vppsim.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +121,12 @@ func (a *agent) stop() {
 		if err := tb.Wait(); err != nil {
 			a.t.Error(err)
 		}
+	}
+	if a.memory != nil {
+		if err := a.memory.Close(); err != nil {
+			a.t.Error(err)
+		}
+		a.memory = nil
 	}
 }
 
@@ -244,6 +259,15 @@ func service(name, clusterIP string, age int, edit ...func(*corev1.Service)) *co
 
 func external(ips ...string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.ExternalIPs = ips }
+}
+
+func loadBalancer(ips ...string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceTypeLoadBalancer
+		for _, ip := range ips {
+			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+		}
+	}
 }
 
 func nodePort(n int32) func(*corev1.Service) {

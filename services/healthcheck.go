@@ -112,7 +112,20 @@ func (s *Server) HealthState() health.State {
 	if st.OldestPending != nil {
 		h.OldestPending = *st.OldestPending
 	}
+	if ns := s.waitingSince.Load(); ns != 0 {
+		if t := time.Unix(0, ns); h.OldestPending.IsZero() || t.Before(h.OldestPending) {
+			h.OldestPending = t
+		}
+	}
 	return h
+}
+
+// taken notes that the loop is done with what it had got.
+func (s *Server) taken() {
+	s.waitingSince.Store(0)
+	if len(s.in) > 0 {
+		s.waitingSince.CompareAndSwap(0, time.Now().UnixNano())
+	}
 }
 
 // ReportProblem has a Problem of a Service that somebody else found logged and

@@ -44,6 +44,10 @@ type Store interface {
 	Routes() ([]netip.Prefix, error)
 	// PutRoutes records routes and forgets others.
 	PutRoutes(add, forget []netip.Prefix) error
+	// Setting returns what PutSetting recorded under a name for the VPP that
+	// was begun with; "" for nothing.
+	Setting(name string) (string, error)
+	PutSetting(name, value string) error
 }
 
 // reconcileConfig ties the reconciler to the mode, the store and the book.

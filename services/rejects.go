@@ -14,23 +14,34 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"calico-vpp-services/services/book"
+	"calico-vpp-services/services/model"
+	"calico-vpp-services/vpplink"
+	"calico-vpp-services/vpplink/types"
 )
 
 // rejects keeps the routes by which VPP refuses what no translation serves:
-// one over each service CIDR, and one for each other address that is claimed
-// and is not the node's own. cnat itself has no way to refuse, and without a
-// route the packet would leave by the default route (E1, E4, E5; scenario 73).
+// one over each service CIDR and each declared pool of virtual addresses, and one
+// for each ClusterIP and load balancer IP outside of them. cnat itself has no way
+// to refuse, and without a route the packet would leave by the default
+// route (E1, E4, E5; scenario 73).
+//
+// A route takes the whole address, so it must be one that only Services have.
+// External IPs are typed in by whoever writes a Service, and may be a router's or
+// another node's: they are refused in declared pools only. So are addresses on a
+// link of VPP, where their host would be; what is unserved there meets no default route.
 //
 // The routes do not come and go with endpoints: a translation is matched
 // before the FIB, so its first and last backend are one write each, with no
 // moment in which a packet could leak (E6).
 type rejects struct {
-	// claimed counts the claimed keys of each virtual address.
+	// claimed counts the keys of each address that is virtual by the kind of
+	// their owners, which are the keys in virtual.
 	claimed map[netip.Addr]int
+	virtual map[types.Key]bool
+	// found is what VPP's own routes said when they were last read.
+	found vpplink.Routes
 	// held are the routes that VPP has of ours, or as we would have them.
 	held map[netip.Prefix]bool
-	// instance is the VPP whose routes held are; "" when that must be read.
-	instance string
 	// want are the routes that VPP should have; nil when that must be found
 	// out anew.
 	want map[netip.Prefix]bool
@@ -38,19 +49,28 @@ type rejects struct {
 	storeErr error
 }
 
-// count follows the changes of the book.
-func (r *rejects) count(changes []book.Change) {
-	if len(changes) > 0 {
-		r.want = nil
-	}
+func newRejects() rejects {
+	return rejects{claimed: map[netip.Addr]int{}, virtual: map[types.Key]bool{}, held: map[netip.Prefix]bool{}}
+}
+
+// countClaimed follows the changes of the book.
+func (s *Server) countClaimed(changes []book.Change) {
+	r := &s.rejects
 	for _, c := range changes {
-		switch {
-		case c.Before == "" && c.Owner != "":
+		owner := s.book.Owner(c.Key)
+		is := owner != nil && (owner.Kind == model.KindClusterIP || owner.Kind == model.KindLoadBalancer)
+		if is == r.virtual[c.Key] {
+			continue
+		}
+		r.want = nil
+		if is {
+			r.virtual[c.Key] = true
 			r.claimed[c.Key.IP]++
-		case c.Before != "" && c.Owner == "":
-			if r.claimed[c.Key.IP]--; r.claimed[c.Key.IP] == 0 {
-				delete(r.claimed, c.Key.IP)
-			}
+			continue
+		}
+		delete(r.virtual, c.Key)
+		if r.claimed[c.Key.IP]--; r.claimed[c.Key.IP] == 0 {
+			delete(r.claimed, c.Key.IP)
 		}
 	}
 }
@@ -65,20 +85,18 @@ func (s *Server) wantedRejects() map[netip.Prefix]bool {
 	if !s.cfg.RejectUnserved {
 		return want
 	}
-	own := map[netip.Addr]bool{}
-	for _, a := range s.node.Addresses {
-		own[a] = true
-	}
-	cidrs := s.serviceCIDRs()
-	for _, p := range cidrs {
+	cover := append(s.serviceCIDRs(), s.cfg.VirtualCIDRs...)
+	own := slices.Concat(s.node.Addresses, s.node.Own)
+	for _, p := range cover {
 		// A node inside a service CIDR would lose what comes to it.
-		if !slices.ContainsFunc(s.node.Addresses, p.Contains) {
+		if !slices.ContainsFunc(own, p.Contains) {
 			want[p] = true
 		}
 	}
 	for a := range s.rejects.claimed {
-		inside := slices.ContainsFunc(cidrs, func(p netip.Prefix) bool { return want[p] && p.Contains(a) })
-		if !own[a] && !inside {
+		contains := func(p netip.Prefix) bool { return p.Contains(a) }
+		inside := slices.ContainsFunc(cover, func(p netip.Prefix) bool { return want[p] && contains(p) })
+		if !inside && !s.node.Has(a) && !slices.ContainsFunc(s.rejects.found.Connected, contains) {
 			want[netip.PrefixFrom(a, a.BitLen())] = true
 		}
 	}
@@ -122,21 +140,15 @@ func (s *Server) setServiceCIDR(o *networkingv1.ServiceCIDR, deleted bool) {
 	}
 	if !slices.Equal(before, s.serviceCIDRs()) {
 		s.rejects.want = nil
-		for _, id := range s.st.ids() {
-			s.dirty[id] = true
-		}
+		s.markDirty(s.st.ids()...)
 	}
 }
 
 // addRejects adds the routes that are missing. It comes before translations are
-// removed, and delRejects after they are added: in between, refusing wins.
+// removed, and delRejects after they are added: in between, refusing wins. A
+// route that VPP refuses holds up no other.
 func (s *Server) addRejects(ctx context.Context) error {
 	r := &s.rejects
-	if r.instance != s.status.VPPInstance {
-		if err := s.readRejects(ctx); err != nil {
-			return err
-		}
-	}
 	var missing []netip.Prefix
 	for _, p := range slices.SortedFunc(maps.Keys(s.wantedRejects()), netip.Prefix.Compare) {
 		if !r.held[p] {
@@ -145,13 +157,15 @@ func (s *Server) addRejects(ctx context.Context) error {
 	}
 	// Recorded before they are made, so that nothing of ours is unlisted.
 	s.recordRoutes(missing, nil)
+	var errs []error
 	for _, p := range missing {
 		if err := s.session.AddUnreachable(ctx, p); err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		r.held[p] = true
 	}
-	return nil
+	return summary(errs, "routes")
 }
 
 // recordRoutes has the store remember and forget routes of ours.
@@ -167,47 +181,63 @@ func (s *Server) delRejects(ctx context.Context) error {
 	r := &s.rejects
 	want := s.wantedRejects()
 	var gone []netip.Prefix
-	defer func() { s.recordRoutes(nil, gone) }()
+	var errs []error
 	for _, p := range slices.SortedFunc(maps.Keys(r.held), netip.Prefix.Compare) {
 		if want[p] {
 			continue
 		}
 		if err := s.session.DelUnreachable(ctx, p); err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		delete(r.held, p)
 		gone = append(gone, p)
 	}
-	return nil
+	s.recordRoutes(nil, gone)
+	return summary(errs, "routes")
 }
 
-// readRejects finds out which of the wanted routes, and of those that we left
-// in this VPP, it has. A route that is neither is somebody else's.
-func (s *Server) readRejects(ctx context.Context) error {
+// readRoutes finds out which addresses VPP has, and which of the routes that are
+// wanted, or that we left in this VPP, it has. A route that is neither is
+// somebody else's.
+func (s *Server) readRoutes(ctx context.Context) error {
+	found, err := s.session.Routes(ctx)
+	if err != nil {
+		return err
+	}
 	r := &s.rejects
 	ours := maps.Clone(r.held)
 	if s.cfg.Store != nil {
-		stored, err := s.cfg.Store.Routes()
-		r.storeErr = err
+		var stored []netip.Prefix
+		stored, r.storeErr = s.cfg.Store.Routes()
 		for _, p := range stored {
 			ours[p] = true
 		}
 	}
-	if !s.cfg.RejectUnserved && len(ours) == 0 {
-		r.instance = s.status.VPPInstance
-		return nil
+	if !slices.Equal(found.Connected, r.found.Connected) {
+		r.want = nil
 	}
-	list, err := s.session.Unreachables(ctx)
-	if err != nil {
-		return err
-	}
+	r.found = found
+	s.vppOwn = found.Local
+	s.nodeChanged()
 	want := s.wantedRejects()
 	r.held = map[netip.Prefix]bool{}
-	for _, p := range list {
+	for _, p := range found.Unreachable {
 		if want[p] || ours[p] {
 			r.held[p] = true
 		}
 	}
-	r.instance = s.status.VPPInstance
 	return nil
+}
+
+// summary is the first of many errors and their number: what is wrong with one
+// of them mostly is wrong with all (scenario 80).
+func summary(errs []error, what string) error {
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return fmt.Errorf("%w, and %d more %s", errs[0], len(errs)-1, what)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"maps"
 	"net/netip"
-	"reflect"
 	"slices"
 	"time"
 
@@ -35,11 +34,9 @@ func (s *Server) apply(e *model.Event) {
 	}
 	switch o := e.Object.(type) {
 	case *corev1.Service:
-		s.dirty[s.st.setService(o, deleted)] = true
+		s.markDirty(s.st.setService(o, deleted))
 	case *discoveryv1.EndpointSlice:
-		for _, id := range s.st.setSlice(o, deleted) {
-			s.dirty[id] = true
-		}
+		s.markDirty(s.st.setSlice(o, deleted)...)
 	case *networkingv1.ServiceCIDR:
 		s.setServiceCIDR(o, deleted)
 	case *corev1.Node:
@@ -49,29 +46,9 @@ func (s *Server) apply(e *model.Event) {
 	}
 }
 
-// setNode takes up what services depend on of this node: zone and addresses.
-// Other changes of the object, which are frequent, concern nobody (I8).
-func (s *Server) setNode(n *corev1.Node, deleted bool) {
-	s.st.node = n
-	node := resolve.Node{Name: s.cfg.NodeName}
-	if deleted {
-		s.st.node = nil
-	} else {
-		var problems []model.Problem
-		node, problems = resolve.NodeFrom(n)
-		for _, p := range problems {
-			s.log.WithFields(logrus.Fields{"node": n.Name, "field": p.Field, "reason": p.Reason}).Warn(p.Message)
-		}
-	}
-	if len(s.cfg.NodeIPs) > 0 {
-		node.Addresses = slices.Clone(s.cfg.NodeIPs)
-	}
-	if reflect.DeepEqual(node, s.node) {
-		return
-	}
-	s.node = node
-	s.rejects.want = nil
-	for _, id := range s.st.ids() {
+// markDirty has Services resolved again in the next round.
+func (s *Server) markDirty(ids ...model.ServiceID) {
+	for _, id := range ids {
 		s.dirty[id] = true
 	}
 }
@@ -79,6 +56,7 @@ func (s *Server) setNode(n *corev1.Node, deleted bool) {
 // round resolves what is dirty, writes what differs, and publishes the outcome.
 func (s *Server) round(ctx context.Context) {
 	s.roundAt = time.Time{}
+	s.waitingSince.CompareAndSwap(0, time.Now().UnixNano())
 	if s.session != nil && s.session.Err() == nil && !s.rec.Attached() {
 		s.attach(ctx)
 	}
@@ -103,7 +81,7 @@ func (s *Server) resolveDirty() {
 	options := s.cfg.Resolve
 	options.ServiceCIDRs = s.serviceCIDRs()
 	if options.IsPodAddress == nil {
-		options.IsPodAddress = func(a netip.Addr) bool { return s.st.endpoints[a] > 0 && !slices.Contains(s.node.Addresses, a) }
+		options.IsPodAddress = func(a netip.Addr) bool { return s.st.endpoints[a] > 0 && !s.node.Has(a) }
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.dirty)) {
 		var claims []model.Claim
@@ -146,7 +124,7 @@ func (s *Server) setClaims(id model.ServiceID, claims []model.Claim, before map[
 		s.touched[claims[i].Key()] = true
 	}
 	changes := s.book.Set(id, claims)
-	s.rejects.count(changes)
+	s.countClaimed(changes)
 	for _, change := range changes {
 		s.rec.Mark(change.Key)
 		if _, noted := before[change.Key]; !noted {
@@ -165,9 +143,12 @@ func (s *Server) notePreparation(err error) {
 		s.log.WithError(err).Warn("VPP beside its translations is not as configured; trying on")
 	}
 	s.prepareErr = err
-	if err != nil {
-		s.roundBy(time.Now().Add(attachRetry))
+	if err == nil {
+		s.prepareFailures = 0
+		return
 	}
+	s.roundBy(time.Now().Add(s.rec.Backoff(s.prepareFailures)))
+	s.prepareFailures++
 }
 
 // write carries out one plan, after a periodic resync if that is due.
@@ -249,4 +230,5 @@ func (s *Server) publish() {
 	st.Keys = s.book.Len()
 	st.Pending, _ = s.rec.Pending()
 	s.view.publish(rows, *st)
+	s.taken()
 }

@@ -7,8 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -21,9 +20,6 @@ import (
 	"calico-vpp-services/vpplink"
 	"calico-vpp-services/vpplink/types"
 )
-
-// settleAttempts is how often a failing key is tried before Settle reports it.
-const settleAttempts = 5
 
 // attachRetry is the pause before a session that could not be dumped is
 // tried again.
@@ -43,13 +39,20 @@ type Server struct {
 	log  *logrus.Entry
 	in   chan message
 	view *view
+	// waitingSince is when the loop was last known to have nothing to do and
+	// got something, in Unix nanoseconds; 0 while it has nothing. It tells a loop
+	// that hangs, which can't tell itself (J11).
+	waitingSince atomic.Int64
 
 	// Everything below belongs to the loop.
 
-	st       *state
-	book     *book.Book
-	rec      *reconcile.Reconciler
-	node     resolve.Node
+	st   *state
+	book *book.Book
+	rec  *reconcile.Reconciler
+	// node is what nodeObject, the configuration and vppOwn make of this node.
+	node, nodeObject resolve.Node
+	// vppOwn are the addresses that VPP has.
+	vppOwn   []netip.Addr
 	unsynced map[string]bool
 	dirty    map[model.ServiceID]bool
 	problems map[model.ServiceID][]model.Problem
@@ -61,11 +64,15 @@ type Server struct {
 	session *vpplink.Session
 	linkErr error
 	status  Status
-	// prepared is the state of VPP beside translations; prepareErr is why it
-	// is not as configured.
-	prepared   preparation
+	// prepared: VPP is, beside translations, as configured, as far as was seen
+	// when it was last dumped. prepareErr is why it is not. snat is what it was told
+	// of source NAT.
+	prepared   bool
 	prepareErr error
-	waiters    []*waiter
+	// prepareFailures counts how often that failed in a row.
+	prepareFailures int
+	snat            snatState
+	waiters         []*waiter
 	// roundAt is when the next round is due; zero for none.
 	roundAt    time.Time
 	lastResync time.Time
@@ -94,18 +101,18 @@ func NewServer(cfg Config, link Link, log *logrus.Entry) (*Server, error) {
 		view:     newView(),
 		st:       newState(),
 		book:     book.New(cfg.Ownership),
-		node:     resolve.Node{Name: cfg.NodeName, Addresses: slices.Clone(cfg.NodeIPs)},
 		unsynced: map[string]bool{},
 		dirty:    map[model.ServiceID]bool{},
 		problems: map[model.ServiceID][]model.Problem{},
 		contests: map[types.Key]contest{},
 		health:   healthChecks{wanted: map[model.ServiceID]*resolve.HealthCheck{}, told: map[model.ServiceID]*resolve.HealthCheck{}},
-		rejects:  rejects{claimed: map[netip.Addr]int{}, held: map[netip.Prefix]bool{}},
+		rejects:  newRejects(),
 		touched:  map[types.Key]bool{},
 	}
 	for _, source := range cfg.Sources {
 		s.unsynced[source] = true
 	}
+	s.nodeChanged()
 	s.rec = reconcile.New(s.reconcileConfig(), s.book.Wanted)
 	s.publish()
 	return s, nil
@@ -119,6 +126,7 @@ func (s *Server) Send(ctx context.Context, events ...model.Event) error {
 func (s *Server) enqueue(ctx context.Context, m message) error {
 	select {
 	case s.in <- m:
+		s.waitingSince.CompareAndSwap(0, time.Now().UnixNano())
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -131,7 +139,8 @@ func (s *Server) Translations() []*model.TranslationState { return s.view.transl
 // Status returns how the server stands.
 func (s *Server) Status() Status { return s.view.readStatus() }
 
-// Resync dumps VPP now, and has what differs mended.
+// Resync dumps VPP now, mends what differs, and returns when that is done. While
+// not all objects have been listed, nothing is mended yet.
 func (s *Server) Resync(ctx context.Context) error {
 	reply := make(chan error, 1)
 	if err := s.enqueue(ctx, message{resync: reply}); err != nil {
@@ -195,14 +204,26 @@ func (s *Server) accept(ctx context.Context, m message) {
 		s.report(m.problem.id, logrus.WarnLevel, m.problem.problem)
 	case m.settle != nil:
 		s.waiters = append(s.waiters, m.settle)
-		s.rec.Retry() // what is answered is how things stand from now on
+		s.retry() // what is answered is how things stand from now on
 		s.roundBy(time.Now())
 	case m.resync != nil:
-		m.resync <- s.resync(ctx)
+		// Answered when what was found is mended, or when that failed.
+		if err := s.resync(ctx); err != nil {
+			m.resync <- err
+			break
+		}
+		s.waiters = append(s.waiters, &waiter{reply: m.resync, resync: true})
+		s.retry()
 		s.roundBy(time.Now())
 	default:
 		s.roundBy(time.Now().Add(s.cfg.BatchWindow))
 	}
+}
+
+// retry has everything that failed tried again as if for the first time.
+func (s *Server) retry() {
+	s.rec.Retry()
+	s.prepareFailures = 0
 }
 
 // roundBy makes a round due at t at the latest.
@@ -262,34 +283,51 @@ func (s *Server) attach(ctx context.Context) {
 		var drift int
 		if drift, err = s.rec.Attach(ctx, s.session, instance); err == nil {
 			if instance != s.status.VPPInstance {
-				clear(s.rejects.held)
+				s.status.VPPInstance = instance
+				s.forgetVPP()
 			}
-			s.rejects.instance = ""
-			s.status.VPPInstance = instance
+			err = s.readRoutes(ctx)
 			s.noteDrift(drift)
-			s.lastResync = time.Now()
-			for _, key := range s.book.Keys() {
-				s.rec.Mark(key)
-				s.touched[key] = true
-			}
-			s.log.WithFields(logrus.Fields{
-				"instance": instance, "new": fresh, "translations": len(s.rec.Held()),
-			}).Info("VPP dumped")
-			return
 		}
 	}
+	if err == nil {
+		s.prepared = false
+		s.lastResync = time.Now()
+		for _, key := range s.book.Keys() {
+			s.rec.Mark(key)
+			s.touched[key] = true
+		}
+		s.log.WithFields(logrus.Fields{
+			"instance": instance, "new": fresh, "translations": len(s.rec.Held()),
+		}).Info("VPP dumped")
+		return
+	}
+	s.rec.Detach()
 	s.linkErr = err
 	s.log.WithError(err).Warn("VPP could not be dumped; trying again")
 	s.roundBy(time.Now().Add(attachRetry))
+}
+
+// forgetVPP drops what was known of a VPP that is not the one attached to,
+// and takes up what the store knows of that one.
+func (s *Server) forgetVPP() {
+	clear(s.rejects.held)
+	s.snat = snatState{}
+	if s.cfg.Store != nil {
+		s.recallSettings()
+	}
 }
 
 func (s *Server) resync(ctx context.Context) error {
 	if !s.rec.Attached() {
 		return fmt.Errorf("resync: VPP is not connected: %w", firstError(s.linkErr, vpplink.ErrSessionLost))
 	}
-	s.rejects.instance = "" // read the routes anew too
 	drift, err := s.rec.Resync(ctx)
 	s.lastResync = time.Now()
+	if err == nil {
+		s.prepared = false
+		err = s.readRoutes(ctx)
+	}
 	if err != nil {
 		s.log.WithError(err).Warn("resync failed")
 		return err
@@ -316,50 +354,4 @@ func firstError(errs ...error) error {
 		}
 	}
 	return nil
-}
-
-// waiter is somebody who wants to know when everything is written.
-type waiter struct{ reply chan error }
-
-// Settle returns when all events sent before it have been resolved and VPP holds
-// what they ask for. It returns an error that names a key when some keys keep
-// failing, and one that says what is missing when ctx ends first.
-func (s *Server) Settle(ctx context.Context) error {
-	w := &waiter{reply: make(chan error, 1)}
-	if err := s.enqueue(ctx, message{settle: w}); err != nil {
-		return err
-	}
-	select {
-	case err := <-w.reply:
-		return err
-	case <-ctx.Done():
-		st := s.Status()
-		switch {
-		case !st.Synced:
-			return fmt.Errorf("still waiting for the first complete list of %s: %w", strings.Join(st.WaitingFor, ", "), ctx.Err())
-		case !st.Connected:
-			return fmt.Errorf("VPP is not connected (%s): %w", st.LinkError, ctx.Err())
-		}
-		return fmt.Errorf("%d keys are not written: %w", st.Pending, ctx.Err())
-	}
-}
-
-// answerWaiters replies to those who wait, if it is time.
-func (s *Server) answerWaiters() {
-	if len(s.waiters) == 0 || len(s.unsynced) > 0 || !s.rec.Attached() || len(s.dirty) > 0 {
-		return
-	}
-	pending, attempts := s.rec.Pending()
-	if pending > 0 && attempts < settleAttempts {
-		return
-	}
-	var err error
-	if pending > 0 {
-		key, cause := s.rec.FirstFailure()
-		err = fmt.Errorf("%d keys could not be programmed, %s among them: %w", pending, key, cause)
-	}
-	for _, w := range s.waiters {
-		w.reply <- err
-	}
-	s.waiters = nil
 }

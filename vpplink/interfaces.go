@@ -25,6 +25,18 @@ type Interface struct {
 	Addresses []netip.Prefix
 }
 
+// InterfaceNames returns the number of each interface by its name.
+func (s *Session) InterfaceNames(ctx context.Context) (map[string]uint32, error) {
+	out := map[string]uint32{}
+	err := dump(ctx, s, &interfaces.SwInterfaceDump{SwIfIndex: noInterface}, func(d *interfaces.SwInterfaceDetails) {
+		out[strings.TrimRight(d.InterfaceName, "\x00")] = uint32(d.SwIfIndex)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("interfaces: %w", err)
+	}
+	return out, nil
+}
+
 // Interfaces returns all interfaces with their addresses, sorted by SwIfIndex.
 func (s *Session) Interfaces(ctx context.Context) ([]Interface, error) {
 	var out []Interface

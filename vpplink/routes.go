@@ -43,21 +43,52 @@ func (s *Session) unreachable(ctx context.Context, p netip.Prefix, add bool) err
 	}}, fmt.Sprintf("unreachable route %s", p), func(r *ip.IPRouteAddDelReply) int32 { return r.Retval })
 }
 
-// Unreachables returns the prefixes of all routes in VPP's default tables that
-// are nothing but unreachable, whoever made them, sorted.
-func (s *Session) Unreachables(ctx context.Context) ([]netip.Prefix, error) {
-	var out []netip.Prefix
+// Routes is what the routes of VPP's default tables tell.
+type Routes struct {
+	// Unreachable are the prefixes of routes that only refuse, whoever made
+	// them, sorted.
+	Unreachable []netip.Prefix
+	// Local are VPP's own addresses, sorted.
+	Local []netip.Addr
+	// Connected are the prefixes of links, where hosts are reached without a
+	// gateway, sorted. Those of one address are left out.
+	Connected []netip.Prefix
+}
+
+// Routes reads VPP's default tables.
+func (s *Session) Routes(ctx context.Context) (Routes, error) {
+	var out Routes
 	for _, v6 := range []bool{false, true} {
-		err := dump(ctx, s, &ip.IPRouteDump{Table: ip.IPTable{IsIP6: v6}}, func(d *ip.IPRouteDetails) {
-			r := &d.Route
-			if len(r.Paths) == 1 && r.Paths[0].Type == fib_types.FIB_API_PATH_TYPE_ICMP_UNREACH {
-				out = append(out, netip.PrefixFrom(fromAddress(r.Prefix.Address), int(r.Prefix.Len)).Masked())
-			}
-		})
+		err := dump(ctx, s, &ip.IPRouteDump{Table: ip.IPTable{IsIP6: v6}}, func(d *ip.IPRouteDetails) { out.add(&d.Route) })
 		if err != nil {
-			return nil, fmt.Errorf("routes: %w", err)
+			return Routes{}, fmt.Errorf("routes: %w", err)
 		}
 	}
-	slices.SortFunc(out, netip.Prefix.Compare)
+	slices.SortFunc(out.Unreachable, netip.Prefix.Compare)
+	slices.SortFunc(out.Connected, netip.Prefix.Compare)
+	slices.SortFunc(out.Local, netip.Addr.Compare)
+	out.Local = slices.Compact(out.Local)
 	return out, nil
+}
+
+func (r *Routes) add(d *ip.IPRoute) {
+	if len(d.Paths) != 1 {
+		return
+	}
+	path := &d.Paths[0]
+	prefix := netip.PrefixFrom(fromAddress(d.Prefix.Address), int(d.Prefix.Len))
+	switch {
+	case path.Type == fib_types.FIB_API_PATH_TYPE_ICMP_UNREACH:
+		r.Unreachable = append(r.Unreachable, prefix.Masked())
+	case path.Type == fib_types.FIB_API_PATH_TYPE_LOCAL:
+		r.Local = append(r.Local, prefix.Addr())
+	case path.Type == fib_types.FIB_API_PATH_TYPE_NORMAL && path.SwIfIndex != uint32(noInterface) &&
+		fromAddress(ip_types.Address{Af: d.Prefix.Address.Af, Un: path.Nh.Address}).IsUnspecified() &&
+		prefix.Bits() > 0 && prefix.Bits() < prefix.Addr().BitLen():
+		// VPP keeps the host bits of the interface's address in its prefix.
+		r.Connected = append(r.Connected, prefix.Masked())
+		if prefix.Addr() != prefix.Masked().Addr() {
+			r.Local = append(r.Local, prefix.Addr())
+		}
+	}
 }

@@ -21,6 +21,7 @@ import (
 type claimFlags struct {
 	nodePorts    []string
 	serviceCIDRs []string
+	virtualCIDRs []string
 	externalIPs  bool
 	allowed      []string
 	exempt       []string
@@ -34,6 +35,7 @@ func (c *claimFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&c.nodePorts, "nodeport-addresses", []string{"primary"}, "addresses of this node that serve node ports: primary, all, or CIDRs")
 	f.StringSliceVar(&c.serviceCIDRs, "service-cidr", nil, "prefix of ClusterIPs, may be repeated (default: the ServiceCIDR objects)")
+	f.StringSliceVar(&c.virtualCIDRs, "virtual-cidr", nil, "prefix of addresses that only Services have, such as an announced pool of load balancer IPs: what is unserved in it is refused")
 	f.BoolVar(&c.externalIPs, "external-ips", true, "serve spec.externalIPs of Services")
 	f.StringSliceVar(&c.allowed, "external-ips-allowed", nil, "prefixes that externalIPs may be in (default: any)")
 	f.StringSliceVar(&c.exempt, "guard-exempt", nil, "prefixes in which external and load balancer IPs may be service or pod addresses")
@@ -58,6 +60,8 @@ func (c *claimFlags) apply(cfg *services.Config, mode string) error {
 	note("nodeport-addresses", err)
 	o.ServiceCIDRs, err = prefixes(c.serviceCIDRs)
 	note("service-cidr", err)
+	cfg.VirtualCIDRs, err = prefixes(c.virtualCIDRs)
+	note("virtual-cidr", err)
 	o.ExternalIPs = c.externalIPs
 	o.ExternalIPsAllowed, err = prefixes(c.allowed)
 	note("external-ips-allowed", err)

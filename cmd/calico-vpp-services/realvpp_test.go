@@ -89,7 +89,7 @@ func TestRealVPPDrift(t *testing.T) {
 	if out := vpp.Ctl(t, "show", "cnat", "snat-policy"); !strings.Contains(out, "192.0.2.11") {
 		t.Errorf("SNAT is not set: %s", out)
 	}
-	for _, prefix := range []string{"198.51.100.10/32", "10.96.0.40/32"} {
+	for _, prefix := range []string{"198.51.100.80/32", "10.96.0.40/32"} {
 		if out := vpp.Ctl(t, "show", "ip", "fib", prefix); !strings.Contains(out, "unreach") {
 			t.Errorf("%s is not refused:\n%s", prefix, out)
 		}

@@ -97,6 +97,7 @@ type runOptions struct {
 	resync  time.Duration
 	// dataplane
 	interfaces []string
+	pods       []string
 	snat       bool
 	exclude    []string
 	claims     claimFlags
@@ -130,7 +131,8 @@ everything could be programmed.`,
 	f.BoolVar(&o.once, "once", false, "program what the objects ask for now, print the table, and end")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "with --once: how long to wait for the objects and for VPP")
 	f.StringVarP(&o.output, "output", "o", "table", "with --once: form of the table: table, wide, json, yaml")
-	f.StringSliceVar(&o.interfaces, "cnat-interface", nil, "VPP interface on which to switch cnat on, may be repeated; not needed beside Calico's agent, which does it")
+	f.StringSliceVar(&o.interfaces, "cnat-interface", nil, "VPP interface on which to switch cnat on, or a pattern such as tap*, may be repeated; not needed beside Calico's agent, which does it")
+	f.StringSliceVar(&o.pods, "pod-interface", nil, "VPP interface, or pattern, with pods behind it: their packets keep their source to what --snat-exclude lists; with --snat")
 	f.BoolVar(&o.snat, "snat", false, "have cnat source-NAT what needs it to the node's addresses; not needed beside Calico's agent")
 	f.StringSliceVar(&o.exclude, "snat-exclude", nil, "destinations that need no source NAT, such as the pods' CIDR; with --snat")
 	o.claims.register(cmd)
@@ -144,7 +146,7 @@ everything could be programmed.`,
 func (o *runOptions) config() (services.Config, error) {
 	cfg := services.DefaultConfig("")
 	cfg.ResyncPeriod, cfg.CleanupOnExit = o.resync, o.cleanup
-	cfg.Dataplane.Interfaces, cfg.Dataplane.SNAT = o.interfaces, o.snat
+	cfg.Dataplane.Interfaces, cfg.Dataplane.PodInterfaces, cfg.Dataplane.SNAT = o.interfaces, o.pods, o.snat
 	exclude, err := prefixes(o.exclude)
 	if err != nil {
 		err = fmt.Errorf("--snat-exclude: %w", err)

@@ -369,12 +369,13 @@ func (r *Reconciler) failed(res *Result, s *Step, err error) {
 		res.Failed = append(res.Failed, s.Key)
 	}
 	d.err = err
-	d.due = r.cfg.Now().Add(r.backoff(d.attempts))
+	d.due = r.cfg.Now().Add(r.Backoff(d.attempts))
 	d.attempts++
 }
 
-// backoff doubles with each attempt, up to the maximum, less up to half.
-func (r *Reconciler) backoff(attempts int) time.Duration {
+// Backoff is the pause after that many failures in a row: it doubles with each,
+// up to the maximum, less up to half.
+func (r *Reconciler) Backoff(attempts int) time.Duration {
 	d := r.cfg.MaxBackoff
 	if attempts < 32 {
 		d = min(d, r.cfg.MinBackoff<<attempts)

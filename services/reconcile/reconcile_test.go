@@ -131,7 +131,7 @@ func TestRefusedWriteIsRetriedAlone(t *testing.T) {
 func TestBackoffIsBounded(t *testing.T) {
 	b := newBench(t)
 	for n := range 100 {
-		if d := b.rec.backoff(n); d <= 0 || d > time.Second {
+		if d := b.rec.Backoff(n); d <= 0 || d > time.Second {
 			t.Fatalf("pause after %d attempts: %s", n, d)
 		}
 	}

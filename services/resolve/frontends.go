@@ -66,7 +66,7 @@ func (r *resolver) families() []family {
 		case restricted[ip]: // the Problem is at the load balancer IP
 		case !r.admits(kind, ip, field):
 		case !slices.ContainsFunc(f.outside, func(v vip) bool { return v.addr == ip }): // L10
-			f.outside = append(f.outside, vip{ip, kind, field, r.in.Node.has(ip)})
+			f.outside = append(f.outside, vip{ip, kind, field, r.in.Node.Has(ip)})
 		}
 	}
 	// Load balancer IPs first: theirs is the kind of an address that is both (L10).
@@ -124,7 +124,7 @@ func (r *resolver) clusterIPs() []family {
 		}
 		out = append(out, family{
 			v6:        ip.Is6(),
-			clusterIP: vip{ip, model.KindClusterIP, fieldOf(i), r.in.Node.has(ip)},
+			clusterIP: vip{ip, model.KindClusterIP, fieldOf(i), r.in.Node.Has(ip)},
 		})
 	}
 	return out

@@ -16,7 +16,7 @@ import (
 // which somebody wrote down without asking the API server (scenario 15,
 // CVE-2020-8554). If not, a Problem names address, rule and setting.
 func (r *resolver) admits(kind model.Kind, ip netip.Addr, field string) bool {
-	why := r.in.Options.refuses(kind, ip, r.in.Node.has(ip))
+	why := r.in.Options.refuses(kind, ip, r.in.Node.Has(ip))
 	if why != "" {
 		r.problems.add(model.ReasonAddressRefused, field, "%s %s; it is not served", ip, why)
 	}

@@ -286,7 +286,7 @@ func invariants(t testing.TB, in *Input, res *Result) {
 				t.Errorf("%s: %v", c.Kind, err)
 			}
 		}
-		if want := in.Node.has(c.Entry.IP); c.Entry.IsRealIP != want {
+		if want := in.Node.Has(c.Entry.IP); c.Entry.IsRealIP != want {
 			t.Errorf("%s: real is %v, wanted %v", c.Key(), c.Entry.IsRealIP, want)
 		}
 		if c.Service != model.ServiceIDOf(in.Service.Namespace, in.Service.Name) {

@@ -23,6 +23,9 @@ type Node struct {
 	// others of it. A VIP that is one of them is real, whichever field of the
 	// Service it is from (vpp-facts C2).
 	Addresses []netip.Addr
+	// Own are further addresses of the node, such as those that VPP has: node
+	// ports are not served on them, but a VIP that is one of them is real too.
+	Own []netip.Addr
 }
 
 // NodeFrom reads a Node object: internal addresses come before external ones,
@@ -47,7 +50,7 @@ func NodeFrom(o *corev1.Node) (Node, []model.Problem) {
 			case why != "":
 				problems.add(model.ReasonAddressRefused, fieldAt("status.addresses", i, "address"),
 					"%s is %s, which Services cannot be served on; it is left out", ip, why)
-			case !n.has(ip):
+			case !n.Has(ip):
 				n.Addresses = append(n.Addresses, ip)
 			}
 		}
@@ -55,5 +58,7 @@ func NodeFrom(o *corev1.Node) (Node, []model.Problem) {
 	return n, problems.sorted()
 }
 
-// has tells whether a is an address of the node.
-func (n *Node) has(a netip.Addr) bool { return slices.Contains(n.Addresses, a) }
+// Has tells whether a is an address of the node.
+func (n *Node) Has(a netip.Addr) bool {
+	return slices.Contains(n.Addresses, a) || slices.Contains(n.Own, a)
+}

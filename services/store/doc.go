@@ -7,6 +7,7 @@
 //	bucket "meta"          "format": 1, "instance": the VPP that all else is about
 //	bucket "translations"  proto;ip;port -> reconcile.Record as JSON
 //	bucket "routes"        prefix -> nothing
+//	bucket "settings"      name -> what VPP was told and does not tell, as JSON
 //
 // It is worth what the VPP of its instance is worth: with another VPP it is
 // emptied. What is in VPP is always believed over it. It is not synced to disk:

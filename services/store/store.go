@@ -58,8 +58,13 @@ var _ reconcile.Store = (*Store)(nil)
 func bucketMeta() []byte         { return []byte("meta") }
 func bucketTranslations() []byte { return []byte("translations") }
 func bucketRoutes() []byte       { return []byte("routes") }
-func keyFormat() []byte          { return []byte("format") }
-func keyInstance() []byte        { return []byte("instance") }
+func bucketSettings() []byte     { return []byte("settings") }
+
+// aboutVPP are the buckets that are worth what the VPP is worth.
+func aboutVPP() [][]byte { return [][]byte{bucketTranslations(), bucketRoutes(), bucketSettings()} }
+
+func keyFormat() []byte   { return []byte("format") }
+func keyInstance() []byte { return []byte("instance") }
 
 // Open opens or makes the file at path, by the rules of the package. Its error
 // says what to do.
@@ -136,7 +141,7 @@ func (s *Store) check() error {
 		return err
 	}
 	return s.update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketMeta(), bucketTranslations(), bucketRoutes()} {
+		for _, name := range append(aboutVPP(), bucketMeta()) {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -158,7 +163,7 @@ func (s *Store) Instance() string { return s.instance }
 func (s *Store) Begin(instance string) (map[types.Key]reconcile.Record, bool, error) {
 	if instance != s.instance {
 		err := s.update(func(tx *bolt.Tx) error {
-			for _, name := range [][]byte{bucketTranslations(), bucketRoutes()} {
+			for _, name := range aboutVPP() {
 				if err := tx.DeleteBucket(name); err != nil {
 					return err
 				}
@@ -270,4 +275,20 @@ func (s *Store) PutRoutes(add, forget []netip.Prefix) error {
 		return nil
 	})
 	return err
+}
+
+// Setting implements services.Store.
+func (s *Store) Setting(name string) (value string, err error) {
+	err = s.view(func(tx *bolt.Tx) error {
+		value = string(tx.Bucket(bucketSettings()).Get([]byte(name)))
+		return nil
+	})
+	return value, err
+}
+
+// PutSetting implements services.Store.
+func (s *Store) PutSetting(name, value string) error {
+	return s.update(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketSettings()).Put([]byte(name), []byte(value))
+	})
 }
