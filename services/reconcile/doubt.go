@@ -20,13 +20,13 @@ type slot struct {
 type Trust uint8
 
 const (
-	// Adopted: only what dump tells is known. LB type and backends are right,
+	// Adopted means that only what dump tells is known. LB type and backends are right,
 	// hash, real and flags are not known (vpp-facts F5).
 	Adopted Trust = iota
-	// Confirmed: VPP confirmed the entry when we wrote it, and nothing has
+	// Confirmed means that VPP confirmed the entry when we wrote it, and nothing has
 	// contradicted it since.
 	Confirmed
-	// Torn: the session was lost while we were recreating it. It has the
+	// Torn means that the session was lost while we were recreating it. It has the
 	// attributes of before or those of after.
 	Torn
 	// foreign: it is somebody else's, and left alone (Config.Sidecar). That is
