@@ -84,6 +84,8 @@ type translation struct {
 	lb    uint8  // of the creation (F3)
 	hash  uint32 // of the creation (F3)
 	paths []*path
+	// writer is the index of the client that wrote last; 0 for Load.
+	writer uint32
 }
 
 func (t *translation) key() types.Key {
@@ -105,7 +107,11 @@ func cnatMethods() []*method {
 	return []*method{
 		update,
 		write[cnat.CnatTranslationDel, cnat.CnatTranslationDelReply](func(c *call, m *cnat.CnatTranslationDel) int32 {
-			return c.inst.deleteTranslation(m.ID)
+			rv := c.inst.deleteTranslation(m.ID)
+			if rv == errNoSuchEntry {
+				c.sim.stats.NoSuchTranslation++
+			}
+			return rv
 		}),
 		read[cnat.CnatTranslationDump, cnat.CnatTranslationDetails](cnatTranslationDump),
 		write[cnat.CnatSessionPurge, cnat.CnatSessionPurgeReply](cnatSessionPurge),
@@ -135,12 +141,50 @@ func checkUpdate(body []byte) error {
 }
 
 func cnatTranslationUpdate(c *call, m *cnat.CnatTranslationUpdate) {
+	before := c.inst.lookAt(&m.Translation)
 	id, rv, abort := c.inst.update(&m.Translation)
 	if abort != "" {
 		c.sim.crash(abort)
 		return
 	}
+	c.retval = rv
+	if t := c.inst.translation(id); rv == 0 && t != nil {
+		if t.writer == c.client.index && t.writer != 0 && before.same(t) {
+			c.sim.stats.Needless++
+		}
+		t.writer = c.client.index
+	}
 	c.reply(&cnat.CnatTranslationUpdateReply{Retval: rv, ID: id})
+}
+
+// look is what an update can change of a translation, and what it asked for
+// beyond that.
+type look struct {
+	there bool
+	real  bool
+	flags uint8
+	lb    uint8
+	hash  uint32
+	paths []*path
+}
+
+// lookAt returns how the translation that m is about looks before m.
+func (in *instance) lookAt(m *cnat.CnatTranslation) look {
+	where, rv := in.decodeEndpoint(m.Vip)
+	v := in.cnat.vips[where.addr]
+	if rv != 0 || v == nil {
+		return look{}
+	}
+	t := in.cnat.find(v, where.port, uint8(m.IPProto))
+	if t == nil {
+		return look{}
+	}
+	return look{true, t.real, t.flags, uint8(m.LbType), uint32(m.FlowHashConfig), slices.Clone(t.paths)}
+}
+
+// same tells whether t looks as before and has all that was asked for.
+func (l *look) same(t *translation) bool {
+	return l.there && l.real == t.real && l.flags == t.flags && l.lb == t.lb && l.hash == t.hash && slices.Equal(l.paths, t.paths)
 }
 
 // update creates a translation or replaces the paths of the one that has the

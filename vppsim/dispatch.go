@@ -30,8 +30,9 @@ type call struct {
 	context uint32
 	msg     api.Message
 
-	quiet bool  // do not answer
-	err   error // of the transport: ends the client
+	quiet  bool  // do not answer
+	retval int32 // of a message that changes VPP
+	err    error // of the transport: ends the client
 }
 
 // reply queues a message for the client that the request names. VPP looks the
@@ -106,8 +107,8 @@ func write[Q, R any, QP requestPtr[Q], RP replyPtr[R]](apply func(*call, QP) int
 	m := read[Q, R, QP, RP](nil)
 	m.write = true
 	m.apply = func(c *call) {
-		if rv := apply(c, c.msg.(QP)); !c.inst.dead { //nolint:errcheck // decode above made it a QP
-			c.replyRetval(rv)
+		if c.retval = apply(c, c.msg.(QP)); !c.inst.dead { //nolint:errcheck // decode above made it a QP
+			c.replyRetval(c.retval)
 		}
 	}
 	return m
@@ -217,6 +218,9 @@ func (s *Sim) handle(c *client, data []byte) bool {
 		call.replyRetval(plan.fail)
 	} else {
 		call.method.apply(call)
+		if call.method.write && call.retval == 0 && !c.inst.dead {
+			s.applied[call.method.name]++
+		}
 	}
 	switch {
 	case c.inst.dead:

@@ -69,6 +69,7 @@ type Sim struct {
 	closed    bool
 	faults    faults
 	calls     map[string]int
+	applied   map[string]int
 	stats     Stats
 }
 
@@ -78,6 +79,10 @@ type Stats struct {
 	Instances   int // lives of VPP, the first one included
 	Malformed   int // frames that cannot be, and truncated messages
 	Unknown     int // requests with an id that is not in the message table
+
+	// What a client that knows what it does has no need of.
+	Needless          int // updates that left a translation as it was, by the client that had written it last
+	NoSuchTranslation int // deletions of a translation that is not there (F2)
 }
 
 // New starts a simulator. It accepts connections when New returns.
@@ -106,6 +111,7 @@ func build(cfg Config) *Sim {
 		turn:    make(chan struct{}, 1),
 		clients: map[uint32]*client{},
 		calls:   map[string]int{},
+		applied: map[string]int{},
 	}
 	for s.seed == 0 {
 		s.seed = rand.Uint64()
@@ -262,6 +268,15 @@ func (s *Sim) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.calls)
+}
+
+// Applied returns how often each message that changes VPP was carried out since
+// New, by name without CRC. Unlike Calls it leaves out what VPP refused, by itself
+// or for a fault, so that it is the same whatever had to be tried again.
+func (s *Sim) Applied() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.applied)
 }
 
 // Writes returns how many of the Calls were of messages that change VPP.
