@@ -7,19 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"calico-vpp-services/services/model"
-	"calico-vpp-services/vpplink/types"
-	"calico-vpp-services/vppsim"
 )
 
 // command is one command of scripts; what it returns is its standard output.
@@ -32,7 +27,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"agent": agentCmd, "synced": syncedCmd, "apply": applyCmd, "delete": deleteCmd, "settle": settleCmd,
 		"translations": tableCmd, "vpp": vppCmd, "routes": routesCmd, "calls": callsCmd, "events": eventsCmd, "log": logCmd,
 		"faults": faultsCmd, "load": loadCmd, "restartvpp": restartCmd, "droplink": dropCmd, "packet": packetCmd,
-		"await": awaitCmd, "noorders": noOrdersCmd, "resync": resyncCmd,
+		"await": awaitCmd, "noorders": noOrdersCmd, "resync": resyncCmd, "snat": snatCmd, "sweep": sweepCmd,
+		"clients": clientsCmd, "intruder": intruderCmd,
 	} {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {
 			s := ts.Value(key{}).(*script) //nolint:errcheck // setup put it there
@@ -80,10 +76,19 @@ func agentCmd(s *script, _ *testscript.TestScript, args []string) (string, error
 		if s.cfg == nil {
 			return "", errors.New("there was no agent yet")
 		}
-		if err := s.rig.stop(); err != nil {
-			return "", err
+		n := 1
+		if len(args) > 1 {
+			var err error
+			if n, err = strconv.Atoi(args[1]); err != nil {
+				return "", err
+			}
 		}
-		return "", s.startAgent()
+		for range n {
+			if err := errors.Join(s.rig.stop(), s.startAgent()); err != nil {
+				return "", err
+			}
+		}
+		return "", nil
 	}
 	return "", fmt.Errorf("%q: wanted start, stop, kill or restart", args[0])
 }
@@ -253,132 +258,9 @@ func loadCmd(s *script, ts *testscript.TestScript, args []string) (string, error
 	return "", nil
 }
 
-// restartCmd puts a new VPP in, and waits until the agent is on it.
-func restartCmd(s *script, _ *testscript.TestScript, _ []string) (string, error) {
-	before := ""
-	if s.rig.server != nil {
-		before = s.rig.server.Status().VPPInstance
-	}
-	if err := s.rig.sim.Restart(); err != nil {
-		return "", err
-	}
-	s.loaded = nil
-	if s.rig.server == nil {
-		return "", nil
-	}
-	err := s.rig.await("on the new VPP", func() bool {
-		st := s.rig.server.Status()
-		return st.Connected && st.VPPInstance != before
-	})
-	if err != nil || !s.rig.synced || len(s.refused) > 0 {
-		return "", err
-	}
-	return "", s.rig.settle()
-}
-
-// dropCmd cuts the link, and waits until the agent is back.
-func dropCmd(s *script, _ *testscript.TestScript, _ []string) (string, error) {
-	return "", s.rig.dropLink()
-}
-
-func (r *rig) dropLink() error {
-	dumps := r.sim.Calls()["cnat_translation_dump"]
-	r.sim.DropLink()
-	return r.await("connected again", func() bool {
-		return r.sim.Calls()["cnat_translation_dump"] > dumps && r.server.Status().Connected
-	})
-}
-
-func resyncCmd(s *script, _ *testscript.TestScript, _ []string) (string, error) {
-	return "", s.rig.resync()
-}
-
-func awaitCmd(s *script, _ *testscript.TestScript, args []string) (string, error) {
-	if len(args) != 1 || s.rig.server == nil {
-		return "", errors.New("wanted connected, disconnected, crash or drift, and an agent")
-	}
-	st := s.rig.server.Status
-	conditions := map[string]func() bool{
-		"connected":    func() bool { return st().Connected },
-		"disconnected": func() bool { return !st().Connected },
-		"crash":        func() bool { return s.rig.sim.Crashed() != "" },
-		"drift":        func() bool { return st().Drift > 0 },
-	}
-	ok := conditions[args[0]]
-	if ok == nil {
-		return "", fmt.Errorf("%q: wanted connected, disconnected, crash or drift", args[0])
-	}
-	return "", s.rig.await(args[0], ok)
-}
-
 func noOrdersCmd(s *script, _ *testscript.TestScript, args []string) (string, error) {
 	if s.noOrders = strings.Join(args, " "); s.noOrders == "" {
 		return "", errors.New("wanted the reason why the order of events counts")
 	}
-	return "", nil
-}
-
-// packetCmd asks where the first packet of a flow would go.
-func packetCmd(s *script, _ *testscript.TestScript, args []string) (string, error) {
-	if len(args) != 3 {
-		return "", errors.New("wanted PROTO SRC:PORT DST:PORT")
-	}
-	proto, err := types.ParseProtocol(args[0])
-	src, err1 := netip.ParseAddrPort(args[1])
-	dst, err2 := netip.ParseAddrPort(args[2])
-	if err := errors.Join(err, err1, err2); err != nil {
-		return "", err
-	}
-	return s.rig.sim.Trace(vppsim.Packet{Proto: proto, Src: src, Dst: dst, InterfaceIndex: 1}).String() + "\n", nil
-}
-
-// faultsCmd replaces the faults: the usual ones, or what the arguments say.
-func faultsCmd(s *script, _ *testscript.TestScript, args []string) (string, error) {
-	f := vppsim.Faults{}
-	if len(args) == 0 {
-		return "", errors.New("wanted none, usual, or NAME=VALUE...")
-	}
-	for _, arg := range args {
-		name, text, _ := strings.Cut(arg, "=")
-		var err error
-		number := func(to *int) { *to, err = strconv.Atoi(text) }
-		switch name {
-		case "none":
-		case "usual":
-			f = usual()
-		case "fail":
-			f.FailProbability, err = strconv.ParseFloat(text, 64)
-		case "messages":
-			f.Messages = strings.Split(text, ",")
-		case "failnext":
-			number(&f.FailNext)
-		case "dropreply":
-			number(&f.DropReply)
-		case "cutbefore":
-			number(&f.CutBefore)
-		case "cutafter":
-			number(&f.CutAfter)
-		case "diebefore":
-			number(&f.DieBefore)
-		case "dieafter":
-			number(&f.DieAfter)
-		case "delay":
-			f.Delay, err = time.ParseDuration(text)
-		case "key":
-			var k types.Key
-			if k, err = types.ParseKey(text); err == nil {
-				if f.FailKeys == nil {
-					f.FailKeys = map[types.Key]int32{}
-				}
-				f.FailKeys[k] = -12
-			}
-		default:
-			err = errors.New("not known; see README.md")
-		}
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", filepath.Clean(arg), err)
-		}
-	}
-	s.faults(f)
 	return "", nil
 }

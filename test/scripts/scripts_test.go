@@ -66,6 +66,7 @@ type script struct {
 	// What the orders of expand_test.go need to repeat.
 	loaded  []types.CnatTranslateEntry
 	refused map[types.Key]int32
+	current vppsim.Faults
 	// noOrders says why the result of the script depends on the order of events.
 	noOrders string
 	// counted is what the command calls has counted already.
@@ -80,7 +81,7 @@ func setup(e *testscript.Env, seed uint64) error {
 	}
 	h := fnv.New64()
 	fmt.Fprintf(h, "%d %s", seed, tb.Name())
-	s := &script{TB: tb, name: tb.Name(), seed: h.Sum64(), counted: map[string]int{}}
+	s := &script{TB: tb, name: tb.Name(), seed: h.Sum64(), counted: map[string]int{}, current: usual()}
 	// What this goroutine starts carries the name, see leaks.
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("script", s.name)))
 	var err error
@@ -157,7 +158,7 @@ func (s *script) leaks() {
 type key struct{}
 
 func (s *script) faults(f vppsim.Faults) {
-	s.refused = f.FailKeys
+	s.refused, s.current = f.FailKeys, f
 	s.rig.sim.SetFaults(f)
 }
 
