@@ -18,11 +18,11 @@ import (
 )
 
 // final is how things stand when nothing is left to do.
-type final struct{ Table, VPP, Routes string }
+type final struct{ Table, VPP, Routes, SNAT string }
 
 func (r *rig) final() (final, error) {
 	table, err := r.table()
-	return final{table, r.held(), r.routes()}, err
+	return final{table, r.held(), r.routes(), r.snat()}, err
 }
 
 // order is another way in which the objects of a script may come to an agent.

@@ -20,7 +20,8 @@ import (
 )
 
 // restartCmd puts a new VPP in, and waits until the agent is on it.
-func restartCmd(s *script, _ *testscript.TestScript, _ []string) (string, error) {
+func restartCmd(s *script, _ *testscript.TestScript, args []string) (string, error) {
+	_, noWait := flagged(args, "-nowait")
 	before := ""
 	if s.rig.server != nil {
 		before = s.rig.server.Status().VPPInstance
@@ -29,7 +30,7 @@ func restartCmd(s *script, _ *testscript.TestScript, _ []string) (string, error)
 		return "", err
 	}
 	s.loaded = nil
-	if s.rig.server == nil {
+	if s.rig.server == nil || noWait {
 		return "", nil
 	}
 	err := s.rig.await("on the new VPP", func() bool {
@@ -156,8 +157,18 @@ func sweepCmd(s *script, _ *testscript.TestScript, _ []string) (string, error) {
 
 // snatCmd shows the state of source NAT.
 func snatCmd(s *script, _ *testscript.TestScript, _ []string) (string, error) {
-	n := s.rig.sim.SNAT()
-	return fmt.Sprintf("addresses %s %s\npolicy %d\nexcluded %v\nfeature on %v\n", n.IP4, n.IP6, n.Policy, n.Excluded, n.Features), nil
+	return s.rig.snat(), nil
+}
+
+func (r *rig) snat() string {
+	n := r.sim.SNAT()
+	address := func(a netip.Addr) string {
+		if !a.IsValid() {
+			return "none"
+		}
+		return a.String()
+	}
+	return fmt.Sprintf("addresses %s, %s\npolicy %d\nexcluded %v\nfeature on %v\n", address(n.IP4), address(n.IP6), n.Policy, n.Excluded, n.Features)
 }
 
 // clientsCmd compares the number of API clients that VPP has.
