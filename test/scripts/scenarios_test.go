@@ -26,9 +26,9 @@ var (
 	testName     = regexp.MustCompile("`(Test\\w+)`")
 )
 
-// reports are the numbers of the scenarios of kinds A to E: each comes from a
+// scenarios are the numbers of the scenarios of kinds A to E: each comes from a
 // public report about software of this kind.
-var reports = []int{
+var scenarios = []int{
 	1, 2, 3, 5, 7, 10, 11, 12, 13, 15,
 	16, 17, 18, 19, 21, 22, 23, 27, 28,
 	29, 30, 31, 32, 33, 35, 37, 39, 40, 41, 43, 44, 46,
@@ -140,7 +140,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("README.md, scenario %d: is here, though it says %q", n, m[4])
 		}
 	}
-	for _, n := range reports {
+	for _, n := range scenarios {
 		if !seen[n] {
 			t.Errorf("README.md has no scenario %d", n)
 		}
