@@ -6,6 +6,8 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 PKGS     ?= ./...
 T        ?= 20s
+SOAK_STEPS   ?= 200000
+SOAK_MINUTES ?= 30
 # A cache of its own: golangci-lint keeps the paths of the clone that filled it.
 LINTENV  := GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
@@ -44,6 +46,10 @@ fuzz: ## Run each fuzz target for T=20s
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(T) $$p || exit 1; done; done
 
+.PHONY: soak
+soak: ## Random faults and restarts against a slow model: SOAK_STEPS=200000 in at most SOAK_MINUTES=30; on a real VPP too if there is one
+	SOAK_STEPS=$(SOAK_STEPS) SOAK_MINUTES=$(SOAK_MINUTES) $(GO) test -count=1 -timeout 3h -run 'Soak$$' -v ./services | grep -E '^(soak:|---|ok|FAIL|panic)|VPP'
+
 .PHONY: bench
 bench: ## Run the benchmarks, ten times each, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count 10 $(PKGS)
@@ -51,4 +57,4 @@ bench: ## Run the benchmarks, ten times each, for benchstat
 .PHONY: test-vpp
 test-vpp: ## Run the contract and script tests on a real VPP (on PATH, or VPP_BIN=...)
 	@command -v $${VPP_BIN:-vpp} >/dev/null || { echo "no vpp on PATH: give VPP_BIN=/path/to/vpp"; exit 1; }
-	VPP_REQUIRED=1 $(GO) test -count=1 -run 'Contract|Packets|RealVPP' ./vppsim/... ./cmd/...
+	VPP_REQUIRED=1 $(GO) test -count=1 -run 'Contract|Packets|RealVPP' ./vppsim/... ./cmd/... ./services

@@ -44,6 +44,10 @@ type Config struct {
 	// VirtualCIDRs are prefixes of addresses that only Services have, such as
 	// the pool of a load balancer that is announced to the network.
 	VirtualCIDRs []netip.Prefix
+	// APIServerGrace is how long the last backends of default/kubernetes are kept
+	// when it has none: an API server that restarts must be found again by that
+	// way. 0 is not at all.
+	APIServerGrace time.Duration
 	// HealthPorts, when not nil, answers load balancers on the health check node
 	// ports of Services.
 	HealthPorts HealthPorts
@@ -69,6 +73,7 @@ func DefaultConfig(nodeName string) Config {
 		Ownership:      book.Latest,
 		Resolve:        resolve.DefaultOptions(),
 		RejectUnserved: true,
+		APIServerGrace: 5 * time.Minute,
 		BatchWindow:    20 * time.Millisecond,
 		ResyncPeriod:   60 * time.Second,
 		Reconcile:      reconcile.DefaultConfig(),
@@ -108,6 +113,9 @@ func (c *Config) Validate() error {
 	}
 	if c.BatchWindow < 0 || c.BatchWindow > time.Second {
 		errs = append(errs, fmt.Errorf("batch window %s: wanted 0s to 1s", c.BatchWindow))
+	}
+	if c.APIServerGrace < 0 {
+		errs = append(errs, fmt.Errorf("API server grace %s: wanted 0s (none) or more", c.APIServerGrace))
 	}
 	if c.ResyncPeriod < 0 {
 		errs = append(errs, fmt.Errorf("resync period %s: wanted 0s (never) or more", c.ResyncPeriod))

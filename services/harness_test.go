@@ -77,10 +77,16 @@ func newSim(t testing.TB, addresses ...string) *vppsim.Sim {
 // synced yet.
 func start(t testing.TB, sim *vppsim.Sim, edit ...func(*services.Config)) *agent {
 	t.Helper()
+	return startAt(t, sim, sim.Socket(), edit...)
+}
+
+// startAt is start with the VPP at socket; sim is nil if that is a real one.
+func startAt(t testing.TB, sim *vppsim.Sim, socket string, edit ...func(*services.Config)) *agent {
+	t.Helper()
 	a := &agent{t: t, sim: sim, calls: &vpplink.Counters{}}
 	log, hook := logtest.NewNullLogger()
 	a.log = hook
-	lc := vpplink.DefaultConfig(sim.Socket())
+	lc := vpplink.DefaultConfig(socket)
 	lc.Log, lc.Counters = logrus.NewEntry(log), a.calls
 	lc.CallTimeout, lc.PingInterval = 2*time.Second, 50*time.Millisecond
 	lc.MinBackoff, lc.MaxBackoff = 5*time.Millisecond, 50*time.Millisecond

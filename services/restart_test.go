@@ -29,11 +29,17 @@ func (a *agent) restart(path string, edit ...func(*services.Config)) *agent {
 
 func startStored(t testing.TB, sim *vppsim.Sim, path string, edit ...func(*services.Config)) *agent {
 	t.Helper()
+	return startOn(t, sim, sim.Socket(), path, edit...)
+}
+
+// startOn starts an agent with its memory at path; sim is nil for a real VPP.
+func startOn(t testing.TB, sim *vppsim.Sim, socket, path string, edit ...func(*services.Config)) *agent {
+	t.Helper()
 	st, err := store.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := start(t, sim, append([]func(*services.Config){func(c *services.Config) { c.Store = st }}, edit...)...)
+	a := startAt(t, sim, socket, append([]func(*services.Config){func(c *services.Config) { c.Store = st }}, edit...)...)
 	a.memory = st
 	return a
 }
@@ -215,4 +221,29 @@ func TestResyncMendsBeforeItAnswers(t *testing.T) {
 	if err := b.trySettle(10 * time.Second); err == nil || !strings.Contains(err.Error(), "nosuch0") {
 		t.Errorf("settled though cnat is on nowhere: %v", err)
 	}
+}
+
+// An API server that restarts takes itself out of default/kubernetes. The way to
+// it stays open for a bounded time, follows a new address at once, and no
+// other Service is kept like that.
+func TestAPIServerGrace(t *testing.T) {
+	inDefault := func(o metav1.Object) metav1.Object { o.SetNamespace("default"); return o }
+	a := start(t, newSim(t), func(c *services.Config) { c.APIServerGrace = 300 * time.Millisecond })
+	a.apply(node("192.0.2.11"), inDefault(service("kubernetes", "10.96.0.1", 1)), inDefault(slice("kubernetes", "kubernetes", "192.0.2.100")),
+		service("web", "10.96.0.2", 1), slice("web-1", "web", "10.244.1.5"))
+	a.sync()
+	a.settle()
+	a.costs(0, 1, func() { a.apply(inDefault(slice("kubernetes", "kubernetes")), slice("web-1", "web")) })
+	if got, want := a.vpp(), "TCP;10.96.0.1;80 -> 192.0.2.100:8080\n"; got != want {
+		t.Errorf("VPP holds %q, want %q", got, want)
+	}
+	a.costs(1, 0, func() { a.apply(inDefault(slice("kubernetes", "kubernetes", "192.0.2.101"))) })
+	a.delete(inDefault(slice("kubernetes", "kubernetes")))
+	gone := time.Now()
+	a.await("the time is over", func() bool { return a.vpp() == "" })
+	if d := time.Since(gone); d < 300*time.Millisecond {
+		t.Errorf("given up after %s", d)
+	}
+	a.delete(inDefault(service("kubernetes", "10.96.0.1", 1)))
+	a.settle()
 }

@@ -61,6 +61,7 @@ func (s *Server) round(ctx context.Context) {
 		s.attach(ctx)
 	}
 	if len(s.unsynced) == 0 {
+		s.watchAPIServer()
 		s.resolveDirty()
 		if s.rec.Attached() {
 			err := errors.Join(s.prepare(ctx), s.addRejects(ctx))
@@ -88,7 +89,7 @@ func (s *Server) resolveDirty() {
 		var problems []model.Problem
 		if svc := s.st.services[id]; svc != nil {
 			res := resolve.Service(resolve.Input{
-				Service: svc, Slices: s.st.slicesFor(id), Node: s.node, Options: options,
+				Service: svc, Slices: s.keepAPIServer(id, s.st.slicesFor(id)), Node: s.node, Options: options,
 			})
 			claims, problems = res.Claims, res.Problems
 			s.setHealth(id, res.Health)
@@ -99,6 +100,7 @@ func (s *Server) resolveDirty() {
 		s.noteProblems(id, problems)
 	}
 	clear(s.dirty)
+	s.watchAPIServer()
 	s.logTakeovers(before)
 	s.noteContests(slices.SortedFunc(maps.Keys(s.touched), types.Key.Compare))
 }

@@ -59,6 +59,8 @@ type Server struct {
 	contests map[types.Key]contest
 	rejects  rejects
 	health   healthChecks
+	// apiServer is what is kept of default/kubernetes.
+	apiServer apiServer
 	// touched are the keys whose row in the view may be out of date.
 	touched map[types.Key]bool
 	session *vpplink.Session

@@ -5,11 +5,13 @@ package vpplink
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -24,9 +26,10 @@ import (
 // several goroutines. It ends when Close is called, when VPP goes, or when a
 // reply does not come in time; it then never works again.
 type Session struct {
-	cfg  Config
-	conn *core.Connection
-	log  *logrus.Entry
+	cfg    Config
+	client *client
+	conn   *core.Connection
+	log    *logrus.Entry
 
 	// ctx ends with the session; its cause wraps ErrSessionLost.
 	ctx    context.Context
@@ -55,7 +58,7 @@ func Connect(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	binapi2606.Register()
-	client := socketclient.NewVppClient(cfg.Socket)
+	client := &client{Client: socketclient.NewVppClient(cfg.Socket)}
 	client.SetClientName(cfg.ClientName)
 	client.SetConnectTimeout(cfg.ConnectTimeout)
 	conn, err := core.Connect(client)
@@ -65,7 +68,7 @@ func Connect(ctx context.Context, cfg Config) (*Session, error) {
 		}
 		return nil, fmt.Errorf("connect to VPP at %s: %w; is VPP running and answering (vppctl show version)?", cfg.Socket, err)
 	}
-	s := &Session{cfg: cfg, conn: conn, log: cfg.Log, released: make(chan struct{})}
+	s := &Session{cfg: cfg, client: client, conn: conn, log: cfg.Log, released: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 
 	missing, err := checkCompatible(conn)
@@ -157,15 +160,35 @@ func (s *Session) Close() {
 	}
 }
 
+// client is govpp's client, listening for the index by which VPP knows it: that
+// is in the header of every request, and nowhere else to be had.
+type client struct {
+	*socketclient.Client
+	index atomic.Uint32
+}
+
+// SendMsg is called by govpp for each request. It puts the index into msg.
+func (c *client) SendMsg(ctx uint32, msg []byte) error {
+	err := c.Client.SendMsg(ctx, msg)
+	if err == nil {
+		c.index.Store(binary.BigEndian.Uint32(msg[2:]))
+	}
+	return err
+}
+
 // takeLeave sends sockclnt_delete. govpp's client does so too, but takes the id
 // of sockclnt_delete_reply for it where that one comes later in VPP's
 // message table, and VPP then is left to find out about the dead client.
+//
+// The index must be our own: VPP believes any, and aborts when the client whose
+// registration it thereby freed sends something. The one in control_ping_reply is
+// never set.
 func (s *Session) takeLeave() {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.ConnectTimeout)
 	defer cancel()
-	ping, err := call[*memclnt.ControlPingReply](ctx, s, &memclnt.ControlPing{})
+	err := s.Ping(ctx) // so that there was a request
 	if err == nil {
-		_, err = call[*memclnt.SockclntDeleteReply](ctx, s, &memclnt.SockclntDelete{Index: ping.ClientIndex})
+		_, err = call[*memclnt.SockclntDeleteReply](ctx, s, &memclnt.SockclntDelete{Index: s.client.index.Load()})
 	}
 	if err != nil {
 		s.log.WithError(err).Debug("taking leave of VPP")

@@ -610,3 +610,21 @@ func TestConnectToDyingVPP(t *testing.T) {
 		t.Errorf("%v, %v; want a lost session", s, err)
 	}
 }
+
+// TestLeaveAlone: of several clients one takes leave, and VPP and the others
+// live on. What is sent must be the client's own index, which VPP does not check.
+func TestLeaveAlone(t *testing.T) {
+	sim := startSim(t)
+	var sessions []*vpplink.Session
+	for range 4 {
+		sessions = append(sessions, dial(t, config(t, sim.Socket())))
+	}
+	for i, s := range sessions {
+		s.Close()
+		for _, other := range sessions[i+1:] {
+			if err := other.Ping(t.Context()); err != nil {
+				t.Fatalf("when client %d had left: %v (%s)", i, err, sim.Crashed())
+			}
+		}
+	}
+}

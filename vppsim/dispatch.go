@@ -190,6 +190,10 @@ func (s *Sim) handle(c *client, data []byte) bool {
 	if c.inst != s.inst || c.inst.dead {
 		return false
 	}
+	if c.unregistered {
+		s.crash("a message of a client whose registration another one deleted")
+		return false
+	}
 	call, err := s.parse(c, data)
 	if err != nil {
 		// VPP prints a warning and goes on, without an answer.

@@ -97,16 +97,23 @@ func sockclntCreate(c *call, m *memclnt.SockclntCreate) {
 	c.reply(r)
 }
 
+// sockclntDelete frees the registration of the index in the message and closes
+// the socket of the sender, whoever that is. VPP aborts when the client without
+// a registration is heard of next (its socket_api.c), which our first connection
+// beside another one saw to.
 func sockclntDelete(c *call, m *memclnt.SockclntDelete) {
-	if _, ok := c.sim.clients[m.Index]; !ok {
+	other, ok := c.sim.clients[m.Index]
+	if !ok {
 		c.reply(&memclnt.SockclntDeleteReply{Response: -1})
 		return
 	}
 	// VPP says 1 where one would expect 0.
 	c.reply(&memclnt.SockclntDeleteReply{Response: 1})
+	other.unregistered = true
 	c.client.leave()
 }
 
+// controlPing: VPP leaves the client index of its reply unset.
 func controlPing(c *call, _ *memclnt.ControlPing) {
-	c.reply(&memclnt.ControlPingReply{ClientIndex: c.client.index, VpePID: vpePID})
+	c.reply(&memclnt.ControlPingReply{VpePID: vpePID})
 }

@@ -87,6 +87,8 @@ type client struct {
 	inst  *instance
 	index uint32 // what sockclnt_create_reply told it
 	name  string
+	// unregistered: VPP's memory of it was freed under it.
+	unregistered bool
 
 	mu      sync.Mutex
 	out     []byte        // frames not yet written

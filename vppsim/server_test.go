@@ -529,3 +529,23 @@ func TestConcurrency(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// TestForeignLeave: a client that takes leave with another one's index kills
+// VPP, as soon as that one is heard of.
+func TestForeignLeave(t *testing.T) {
+	sim := newSim(t, Config{})
+	a, b := dialRaw(t, sim).open(), dialRaw(t, sim).open()
+	b.send(&memclnt.SockclntDelete{Index: a.index}, 1)
+	if got := b.next(); got != "sockclnt_delete_reply 1" {
+		t.Errorf("reply %q", got)
+	}
+	if why := sim.Crashed(); why != "" {
+		t.Fatalf("VPP died too early: %s", why)
+	}
+	a.send(&memclnt.ControlPing{}, 1)
+	select {
+	case <-sim.CrashC():
+	case <-time.After(10 * time.Second):
+		t.Error("VPP lives")
+	}
+}

@@ -103,6 +103,7 @@ type runOptions struct {
 	claims     claimFlags
 	health     string
 	cleanup    bool
+	grace      time.Duration
 }
 
 func newRun(log *logrus.Entry) *cobra.Command {
@@ -138,6 +139,7 @@ everything could be programmed.`,
 	o.claims.register(cmd)
 	f.StringVar(&o.health, "health-address", "", "ADDRESS:PORT on which to answer /healthz and /livez as kube-proxy does, such as 0.0.0.0:10256 (default: nowhere)")
 	f.BoolVar(&o.cleanup, "cleanup-on-exit", false, "remove what is ours from VPP at the end, instead of leaving it as it is")
+	f.DurationVar(&o.grace, "api-server-grace", 5*time.Minute, "how long the last backends of default/kubernetes are kept when it has none, so that an API server that restarts is found again; 0 is not at all")
 	f.DurationVar(&o.resync, "resync-period", 60*time.Second, "how often VPP is dumped and compared; 0 is never")
 	return cmd
 }
@@ -145,7 +147,7 @@ everything could be programmed.`,
 // config puts the flags into the server's configuration.
 func (o *runOptions) config() (services.Config, error) {
 	cfg := services.DefaultConfig("")
-	cfg.ResyncPeriod, cfg.CleanupOnExit = o.resync, o.cleanup
+	cfg.ResyncPeriod, cfg.CleanupOnExit, cfg.APIServerGrace = o.resync, o.cleanup, o.grace
 	cfg.Dataplane.Interfaces, cfg.Dataplane.PodInterfaces, cfg.Dataplane.SNAT = o.interfaces, o.pods, o.snat
 	exclude, err := prefixes(o.exclude)
 	if err != nil {

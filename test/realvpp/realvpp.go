@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,8 +26,8 @@ type VPP struct {
 	// Died is closed when it has ended.
 	Died <-chan struct{}
 
-	bin  string
-	stop func()
+	bin, conf, log string
+	stop           func()
 }
 
 // Find returns the VPP to test with, or skips the test.
@@ -77,19 +78,34 @@ plugins { path %[3]s plugin default { disable } plugin cnat_plugin.so { enable }
 	if err := os.WriteFile(conf, []byte(startup), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	v.conf, v.log = conf, filepath.Join(dir, "log")
+	v.up(t)
+	return v
+}
+
+// Restart kills VPP and starts another one in its place.
+func (v *VPP) Restart(t testing.TB) {
+	t.Helper()
+	v.stop()
+	v.up(t)
+}
+
+// up starts the process and waits until its API answers.
+func (v *VPP) up(t testing.TB) {
+	t.Helper()
+	log, err := os.Create(v.log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.run(t, conf, log)
+	v.run(t, v.conf, log)
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if c, err := net.Dial("unix", v.Socket); err == nil {
 			c.Close()
-			return v
+			return
 		}
 		if time.Now().After(deadline) {
 			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("%s does not come up:\n%s", bin, text)
+			t.Fatalf("%s does not come up:\n%s", v.bin, text)
 		}
 	}
 }
@@ -101,7 +117,7 @@ func (v *VPP) run(t testing.TB, conf string, log *os.File) {
 	cmd := exec.Command(v.bin, "-c", conf)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started, gone := make(chan error), make(chan struct{})
+	started, gone, killed := make(chan error), make(chan struct{}), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
 		defer close(gone)
@@ -109,14 +125,21 @@ func (v *VPP) run(t testing.TB, conf string, log *os.File) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			cmd.Wait() // killed, so its error is known
+			ended := cmd.Wait() // killed, or
+			select {
+			case <-killed:
+			default:
+				text, _ := os.ReadFile(log.Name())
+				t.Errorf("VPP ended by itself: %v\n%s", ended, text)
+			}
 		}
 	}()
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
 	v.Died = gone
-	v.stop = func() {
+	stop := sync.OnceFunc(func() {
+		close(killed)
 		cmd.Process.Kill()
 		<-gone
 		// What VPP cannot remove when it is killed.
@@ -124,8 +147,9 @@ func (v *VPP) run(t testing.TB, conf string, log *os.File) {
 		for _, f := range left {
 			os.Remove(f)
 		}
-	}
-	t.Cleanup(v.stop)
+	})
+	v.stop = stop
+	t.Cleanup(stop)
 }
 
 // Ctl runs a CLI command and returns what VPP prints.

@@ -31,7 +31,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"clients": clientsCmd, "intruder": intruderCmd,
 	} {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {
-			s := ts.Value(key{}).(*script) //nolint:errcheck // setup put it there
+			s := ts.Value(key{}).(*script)
 			text, err := c(s, ts, args)
 			if neg && err == nil {
 				ts.Fatalf("%s succeeded", name)

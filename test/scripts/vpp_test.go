@@ -102,7 +102,7 @@ func packetCmd(s *script, _ *testscript.TestScript, args []string) (string, erro
 func faultsCmd(s *script, _ *testscript.TestScript, args []string) (string, error) {
 	f := vppsim.Faults{}
 	if len(args) == 0 {
-		return "", errors.New("wanted none, usual, or NAME=VALUE...")
+		return "", errors.New("wanted none, usual, or one NAME=VALUE after another")
 	}
 	for _, arg := range args {
 		name, text, _ := strings.Cut(arg, "=")
@@ -186,7 +186,7 @@ func clientsCmd(s *script, _ *testscript.TestScript, args []string) (string, err
 // intruderCmd writes into VPP behind the agent's back.
 func intruderCmd(s *script, ts *testscript.TestScript, args []string) (out string, err error) {
 	if len(args) < 2 {
-		return "", errors.New("wanted add FILE, or delete KEY...")
+		return "", errors.New("wanted add FILE, or delete and the keys")
 	}
 	var writes []types.CnatWrite
 	switch args[0] {

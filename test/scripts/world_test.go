@@ -225,7 +225,7 @@ func readEntries(text string) ([]types.CnatTranslateEntry, error) {
 			continue
 		}
 		if len(words) < 3 || words[1] != "->" {
-			return nil, fmt.Errorf("%q: wanted PROTO;IP;PORT -> IP:PORT...", strings.TrimSpace(line))
+			return nil, fmt.Errorf("%q: wanted PROTO;IP;PORT -> and its backends, each IP:PORT", strings.TrimSpace(line))
 		}
 		key, err := types.ParseKey(words[0])
 		if err != nil {
