@@ -201,3 +201,33 @@ UDP    [fd00::1]:53      shop/dns  ClusterIP   failed      -                    
 		t.Errorf("%v", err)
 	}
 }
+
+// TestCloseLeavesTheNextOne: an agent that ends slowly does not take away the
+// socket of the one that was started meanwhile.
+func TestCloseLeavesTheNextOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.sock")
+	log, _ := logtest.NewNullLogger()
+	old, err := NewServer(path, logrus.NewEntry(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := old.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next, err := NewServer(path, logrus.NewEntry(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the next agent's socket is gone: %v", err)
+	}
+	if err := next.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the socket outlives its agent")
+	}
+}

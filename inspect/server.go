@@ -40,6 +40,7 @@ const (
 type Server struct {
 	path     string
 	listener net.Listener
+	file     os.FileInfo
 	log      *logrus.Entry
 }
 
@@ -47,17 +48,20 @@ type Server struct {
 // agent is answering there: whoever has the socket is the agent of this VPP. Close
 // must be called.
 func NewServer(path string, log *logrus.Entry) (*Server, error) {
-	l, err := listen(path)
+	l, file, err := listen(path)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{path: path, listener: l, log: log}, nil
+	return &Server{path: path, listener: l, file: file, log: log}, nil
 }
 
-// Close takes the socket away.
+// Close takes the socket away, if it is still ours.
 func (s *Server) Close() error {
 	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("admin socket: %w", err)
+	}
+	if info, err := os.Lstat(s.path); err != nil || !os.SameFile(info, s.file) {
+		return nil
 	}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("admin socket: %w", err)

@@ -28,38 +28,43 @@ func DefaultSocket() string {
 // listen makes a socket at path that only this user can open. A socket that a
 // dead agent left behind is replaced; that of a living one is an error.
 //
-// The socket is made in a directory that nobody else may enter and moved into place
+// It returns the file too, to know it by when it is removed: another agent may
+// have put its own there by then. The socket is made in a directory that nobody else may enter and moved into place
 // when its mode is right: there is no moment in which others could connect.
-func listen(path string) (net.Listener, error) {
+func listen(path string) (net.Listener, os.FileInfo, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("admin socket %s: the path has %d bytes, a socket's may have %d; choose a shorter one with --admin-socket", path, len(path), maxSocketPath)
+		return nil, nil, fmt.Errorf("admin socket %s: the path has %d bytes, a socket's may have %d; choose a shorter one with --admin-socket", path, len(path), maxSocketPath)
 	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("admin socket: %w; choose another place with --admin-socket", err)
+		return nil, nil, fmt.Errorf("admin socket: %w; choose another place with --admin-socket", err)
 	}
 	if err := checkFree(path); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	private, err := os.MkdirTemp(dir, ".s")
 	if err != nil {
-		return nil, fmt.Errorf("admin socket: %w; choose another place with --admin-socket", err)
+		return nil, nil, fmt.Errorf("admin socket: %w; choose another place with --admin-socket", err)
 	}
 	defer os.RemoveAll(private)
 	tmp := filepath.Join(private, "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("admin socket: %w", err)
+		return nil, nil, fmt.Errorf("admin socket: %w", err)
 	}
 	l.SetUnlinkOnClose(false)
 	err = os.Chmod(tmp, 0o600)
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Lstat(tmp)
+	}
 	if err == nil {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), l.Close())
+		return nil, nil, errors.Join(fmt.Errorf("admin socket: %w", err), l.Close())
 	}
-	return l, nil
+	return l, info, nil
 }
 
 // checkFree returns an error if path is no socket, or one that is answered.

@@ -6,6 +6,7 @@ package services
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +15,8 @@ import (
 	"calico-vpp-services/vpplink/types"
 )
 
-// maxReports bounds the reports of one kind in one round: when VPP refuses
-// everything, the first few say as much as all.
+// maxReports bounds the failing keys that are told in one round. The others have
+// their turn in later rounds, if they still fail then.
 const maxReports = 20
 
 // Reporter tells the author of a Service about a Problem, once for each time
@@ -77,19 +78,29 @@ func (s *Server) noteContests(keys []types.Key) {
 
 // noteFailures reports keys that VPP began to refuse.
 func (s *Server) noteFailures(keys []types.Key) {
-	for _, key := range keys[:min(len(keys), maxReports)] {
+	if s.cfg.Reporter == nil {
+		return
+	}
+	s.untold = append(s.untold, keys...)
+	for n := 0; n < maxReports && len(s.untold) > 0; {
+		key := s.untold[0]
+		s.untold = s.untold[1:]
 		owner := s.book.Owner(key)
 		if owner == nil {
 			continue
 		}
 		svc := s.st.services[owner.Service]
 		_, _, _, err := s.rec.Status(key)
-		if svc == nil || err == nil || s.cfg.Reporter == nil {
-			continue
+		if svc == nil || err == nil {
+			continue // over before it was told
 		}
+		n++
 		s.cfg.Reporter.Report(svc, model.Problem{
 			Reason: model.ReasonProgrammingFailed, Field: key.String(),
 			Message: fmt.Sprintf("%s; it is tried again until VPP takes it", err),
 		})
+	}
+	if len(s.untold) > 0 {
+		s.roundBy(time.Now().Add(attachRetry))
 	}
 }

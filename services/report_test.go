@@ -104,3 +104,25 @@ func TestAuthorsAreTold(t *testing.T) {
 	a.settle()
 	r.expect(t)
 }
+
+// Every Service with a failing key is told, however many there are: some in each
+// round.
+func TestAllAuthorsAreTold(t *testing.T) {
+	sim := newSim(t)
+	var r reports
+	a := start(t, sim, func(c *services.Config) { c.Reporter = &r })
+	a.apply(append(many(50), node("192.0.2.11"))...)
+	sim.SetFaults(vppsim.Faults{Messages: []string{"cnat_translation_update"}, FailProbability: 1})
+	a.sync()
+	told := map[string]bool{}
+	a.await("all 50 are told", func() bool {
+		for _, line := range r.take() {
+			name, _, _ := strings.Cut(line, " ")
+			if told[name] {
+				t.Errorf("%s is told twice", name)
+			}
+			told[name] = true
+		}
+		return len(told) == 50
+	})
+}

@@ -57,8 +57,10 @@ type Server struct {
 	dirty    map[model.ServiceID]bool
 	problems map[model.ServiceID][]model.Problem
 	contests map[types.Key]contest
-	rejects  rejects
-	health   healthChecks
+	// untold are failing keys whose Services have not been told yet.
+	untold  []types.Key
+	rejects rejects
+	health  healthChecks
 	// apiServer is what is kept of default/kubernetes.
 	apiServer apiServer
 	// touched are the keys whose row in the view may be out of date.

@@ -12,6 +12,8 @@ import (
 	"go.fd.io/govpp/adapter"
 	"go.fd.io/govpp/api"
 	"go.fd.io/govpp/binapi/cnat"
+	"go.fd.io/govpp/binapi/feature"
+	interfaces "go.fd.io/govpp/binapi/interface"
 	"go.fd.io/govpp/binapi/ip"
 	"go.fd.io/govpp/binapi/memclnt"
 	"go.fd.io/govpp/binapi/vpe"
@@ -29,7 +31,15 @@ func requiredMessages() []api.Message {
 		&cnat.CnatTranslationUpdate{}, &cnat.CnatTranslationUpdateReply{},
 		&cnat.CnatTranslationDel{}, &cnat.CnatTranslationDelReply{},
 		&cnat.CnatTranslationDump{}, &cnat.CnatTranslationDetails{},
-		&binapi2606.FeatureCnatEnableDisable{},
+		&binapi2606.FeatureCnatEnableDisable{}, &binapi2606.FeatureCnatEnableDisableReply{},
+		&feature.FeatureIsEnabled{}, &feature.FeatureIsEnabledReply{},
+		&interfaces.SwInterfaceDump{}, &interfaces.SwInterfaceDetails{},
+		&ip.IPRouteAddDel{}, &ip.IPRouteAddDelReply{}, &ip.IPRouteDump{}, &ip.IPRouteDetails{},
+		&cnat.CnatGetSnatAddresses{}, &cnat.CnatGetSnatAddressesReply{},
+		&binapi2606.CnatSetSnatAddressesV2{}, &binapi2606.CnatSetSnatAddressesV2Reply{},
+		&binapi2606.CnatSetSnatPolicy{}, &binapi2606.CnatSetSnatPolicyReply{},
+		&cnat.CnatSnatPolicyAddDelExcludePfx{}, &cnat.CnatSnatPolicyAddDelExcludePfxReply{},
+		&cnat.CnatSnatPolicyAddDelIf{}, &cnat.CnatSnatPolicyAddDelIfReply{},
 		&ip.IPTableAddDel{}, &ip.IPTableAddDelReply{}, &ip.IPTableDump{}, &ip.IPTableDetails{},
 		&memclnt.ControlPing{}, &memclnt.ControlPingReply{},
 	}

@@ -120,7 +120,7 @@ func explain(class string, verbs []string, err error) string {
 	case classUnauthorized:
 		return fmt.Sprintf("the API server does not accept our credentials (%v): renew the token or the client certificate", err)
 	case classUnknown:
-		return fmt.Sprintf("the API server does not know it (%v): wanted Kubernetes 1.21 or later", err)
+		return fmt.Sprintf("the API server does not know it (%v)", err)
 	case classAnswer:
 		return fmt.Sprintf("the API server answers: %v", err)
 	}

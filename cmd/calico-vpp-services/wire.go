@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -45,7 +46,11 @@ func (n *nodeFlags) apply(cfg *services.Config) error {
 			errs = append(errs, fmt.Errorf("--node-ip %q: wanted an IPv4 or IPv6 address", s))
 			continue
 		}
-		cfg.NodeIPs = append(cfg.NodeIPs, a.Unmap())
+		if a = a.Unmap(); a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast() {
+			errs = append(errs, fmt.Errorf("--node-ip %s: wanted an address of this node that others can reach", s))
+			continue
+		}
+		cfg.NodeIPs = append(cfg.NodeIPs, a)
 	}
 	cfg.NodeName = n.name
 	if cfg.NodeName == "" {
@@ -56,7 +61,7 @@ func (n *nodeFlags) apply(cfg *services.Config) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--node-name: not given, and there is no host name: %w", err))
 		}
-		cfg.NodeName = host
+		cfg.NodeName = strings.ToLower(host) // as the kubelet does
 	}
 	return errors.Join(errs...)
 }
@@ -164,6 +169,9 @@ func (a *agent) start(ctx context.Context, vpp vppFlags, cfg services.Config) er
 // connect tries to reach VPP until wait is over. A VPP that can't be programmed, or may
 // not be, is no reason to wait.
 func connect(ctx context.Context, cfg vpplink.Config, wait time.Duration) (*vpplink.Session, error) {
+	if wait <= 0 {
+		return nil, fmt.Errorf("--vpp-wait %s: wanted more than 0s", wait)
+	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -300,15 +300,36 @@ func TestJ9NodeEligible(t *testing.T) {
 	}
 }
 
-// J4: everywhere in the family, or at the selected addresses.
-func TestJ4WhereToListen(t *testing.T) {
-	for want, f := range map[string]resolve.HealthFamily{
-		"[0.0.0.0]":               {Family: corev1.IPv4Protocol},
-		"[::]":                    {Family: corev1.IPv6Protocol},
-		"[192.0.2.11 192.0.2.12]": {Family: corev1.IPv4Protocol, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("192.0.2.12")}},
-	} {
-		if got := fmt.Sprint(addresses(f)); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+// J4: it listens where it is told to, and nowhere when the node has none of the
+// selected addresses.
+func TestJ4ListensWhereTold(t *testing.T) {
+	n := NewNodePorts(nullLog())
+	list := check("shop/web", 1, 2)
+	list.Check.Families[0].Addresses = nil
+	n.Set([]Service{list}, true)
+	if len(n.wanted) != 0 {
+		t.Errorf("listens on %v without an address", n.wanted)
+	}
+	list.Check.Families[0].Addresses = []netip.Addr{loopback, netip.MustParseAddr("192.0.2.12")}
+	n.Set([]Service{list}, true)
+	if len(n.wanted) != 2 {
+		t.Errorf("listens on %v, want two addresses", n.wanted)
+	}
+}
+
+// A Service that leaves and comes back before anybody looked is answered for
+// again, by what it wants now.
+func TestJ7LeftAndCameBack(t *testing.T) {
+	n := NewNodePorts(nullLog())
+	serve(t, func(tb *tomb.Tomb) error { return n.ServeHealth(tb, nil) })
+	port, l := freePort(t)
+	l.Close()
+	up := func() bool { c, _, _ := ask(t, "GET", port, "/"); return c == 200 }
+	n.Set([]Service{check("shop/web", port, 2)}, true)
+	await(t, "up", up)
+	for range 20 {
+		n.Set(nil, true)
+		n.Set([]Service{check("shop/web", port, 2)}, true)
+		await(t, "up again", up)
 	}
 }

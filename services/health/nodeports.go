@@ -82,7 +82,7 @@ func (n *NodePorts) Set(list []Service, healthy bool) {
 	next := map[endpoint]*answer{}
 	for _, s := range list {
 		for _, f := range s.Check.Families {
-			for _, a := range addresses(f) {
+			for _, a := range f.Addresses {
 				e := endpoint{s.ID, f.Family == corev1.IPv6Protocol, netip.AddrPortFrom(a, s.Check.Port)}
 				ans := n.wanted[e]
 				if ans == nil {
@@ -106,30 +106,19 @@ func (n *NodePorts) Set(list []Service, healthy bool) {
 	}
 }
 
-// addresses returns where a family listens: everywhere, unless told (J4).
-func addresses(f resolve.HealthFamily) []netip.Addr {
-	switch {
-	case len(f.Addresses) > 0:
-		return f.Addresses
-	case f.Family == corev1.IPv6Protocol:
-		return []netip.Addr{netip.IPv6Unspecified()}
-	}
-	return []netip.Addr{netip.IPv4Unspecified()}
-}
-
 // ProblemFunc is told when a port cannot be bound, once until it can (J5). It must
 // not block.
 type ProblemFunc func(model.ServiceID, model.Problem)
 
 // ServeHealth keeps the listeners as Set says until t is dying.
 func (n *NodePorts) ServeHealth(t *tomb.Tomb, problem ProblemFunc) error {
-	servers := map[endpoint]*http.Server{}
+	servers := map[endpoint]server{}
 	failed := map[endpoint]string{}
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer func() {
 		for _, s := range servers {
-			n.close(s)
+			n.close(s.Server)
 		}
 	}()
 	retry := time.NewTimer(retryBind)
@@ -146,15 +135,21 @@ func (n *NodePorts) ServeHealth(t *tomb.Tomb, problem ProblemFunc) error {
 	}
 }
 
+// server is a listener and what it answers.
+type server struct {
+	*http.Server
+	answer *answer
+}
+
 // adjust closes what is not wanted, then opens what is missing: a port may go
-// from one Service to another.
-func (n *NodePorts) adjust(servers map[endpoint]*http.Server, failed map[endpoint]string, running *sync.WaitGroup, problem ProblemFunc) {
+// from one Service to another. One that left and came back has a new answer.
+func (n *NodePorts) adjust(servers map[endpoint]server, failed map[endpoint]string, running *sync.WaitGroup, problem ProblemFunc) {
 	n.mu.Lock()
 	wanted := maps.Clone(n.wanted)
 	n.mu.Unlock()
 	for e, s := range servers {
-		if wanted[e] == nil {
-			n.close(s)
+		if wanted[e] != s.answer {
+			n.close(s.Server)
 			delete(servers, e)
 		}
 	}
@@ -164,12 +159,12 @@ func (n *NodePorts) adjust(servers map[endpoint]*http.Server, failed map[endpoin
 		}
 	}
 	for _, e := range slices.SortedFunc(maps.Keys(wanted), endpoint.compare) {
-		if servers[e] != nil {
+		if servers[e].Server != nil {
 			continue
 		}
 		s, err := n.open(e, wanted[e], running)
 		if err == nil {
-			servers[e] = s
+			servers[e] = server{s, wanted[e]}
 			delete(failed, e)
 			continue
 		}

@@ -47,10 +47,15 @@ func (r *resolver) health(families []family, eps endpoints) *HealthCheck {
 	h := &HealthCheck{Port: port}
 	for _, f := range families {
 		hf := HealthFamily{Family: familyName(f.v6), LocalEndpoints: localReady(eps, f.v6)}
-		if !r.in.Options.NodePortAddresses.everything(f.v6) {
+		switch {
+		case !r.in.Options.NodePortAddresses.everything(f.v6):
 			for _, v := range f.nodes {
 				hf.Addresses = append(hf.Addresses, v.addr)
 			}
+		case f.v6:
+			hf.Addresses = []netip.Addr{netip.IPv6Unspecified()}
+		default:
+			hf.Addresses = []netip.Addr{netip.IPv4Unspecified()}
 		}
 		h.Families = append(h.Families, hf)
 	}

@@ -32,17 +32,16 @@ func (p *problemList) sorted() []model.Problem {
 	slices.SortFunc(p.list, model.Problem.Compare)
 	all := slices.Compact(p.list)
 	count := map[model.Reason]int{}
-	more := map[model.Reason]int{} // where in out the rest is counted
 	var out []model.Problem
 	for _, problem := range all {
 		count[problem.Reason]++
 		switch n := count[problem.Reason]; {
 		case n > maxProblems+1:
-			out[more[problem.Reason]].Message = fmt.Sprintf("and %d more problems like these", n-maxProblems)
 			continue
 		case n == maxProblems+1:
-			more[problem.Reason] = len(out)
-			problem.Message = "and 1 more problem like these"
+			// Without their number, which would make it a new problem, and a new
+			// Event, with each pod that comes or goes.
+			problem.Field, problem.Message = "", fmt.Sprintf("more than %d problems like these; the others are not told", maxProblems)
 		}
 		out = append(out, problem)
 	}
