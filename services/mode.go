@@ -48,6 +48,8 @@ type Store interface {
 	// was begun with; "" for nothing.
 	Setting(name string) (string, error)
 	PutSetting(name, value string) error
+	// Problems counts what could not be read, and says why of the last.
+	Problems() (int, error)
 }
 
 // reconcileConfig ties the reconciler to the mode, the store and the book.
@@ -80,6 +82,19 @@ func (s *Server) noteStore(err error) {
 		s.log.Info("what is ours in VPP is remembered again")
 	}
 	s.status.StoreError = text
+}
+
+// noteStoreProblems says what of the store could not be read, once.
+func (s *Server) noteStoreProblems() {
+	if s.cfg.Store == nil {
+		return
+	}
+	n, why := s.cfg.Store.Problems()
+	if n == s.status.StoreProblems {
+		return
+	}
+	s.log.WithError(why).WithField("problems", n).Warn("the state file can't be read in full; what is not in it is found out anew from VPP")
+	s.status.StoreProblems = n
 }
 
 // noteForeign counts what is left alone and says when that changes.

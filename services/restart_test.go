@@ -61,7 +61,7 @@ func sample() []metav1.Object {
 func TestScenario32RestartIsQuiet(t *testing.T) {
 	for _, mode := range []services.Mode{services.Standalone, services.Sidecar} {
 		t.Run(string(mode), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), store.FileName)
+			path := filepath.Join(t.TempDir(), "vpp"+store.Suffix)
 			edit := func(c *services.Config) {
 				c.Mode = mode
 				c.Dataplane = services.Dataplane{
@@ -88,7 +88,7 @@ func TestScenario32RestartIsQuiet(t *testing.T) {
 // Scenarios 29 and 30: what changed while the agent was away is written, no
 // more; nothing before all objects are listed. A route goes with its Service.
 func TestScenario29And30ChangedMeanwhile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), store.FileName)
+	path := filepath.Join(t.TempDir(), "vpp"+store.Suffix)
 	a := startStored(t, newSim(t), path)
 	web, db := service("web", "10.96.0.1", 1, loadBalancer("198.51.100.80")), service("db", "10.96.0.2", 1)
 	a.apply(node("192.0.2.11"), web, slice("web-1", "web", "10.244.1.5"), db, slice("db-1", "db", "10.244.1.5"), service("same", "10.96.0.3", 1), slice("same-1", "same", "10.244.1.5"))
@@ -124,7 +124,7 @@ func TestSidecarLeavesOthersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path := filepath.Join(t.TempDir(), store.FileName)
+	path := filepath.Join(t.TempDir(), "vpp"+store.Suffix)
 	edit := func(c *services.Config) { c.RejectUnserved, c.CleanupOnExit = false, true; sidecar(c) }
 	a := startStored(t, sim, path, edit)
 	a.apply(node("192.0.2.11"), service("web", "10.96.0.1", 1, nodePort(30080)), slice("web-1", "web", "10.244.1.5"))
@@ -152,7 +152,7 @@ func TestSidecarLeavesOthersAlone(t *testing.T) {
 // With CleanupOnExit the agent leaves VPP as it found it, also when some
 // removals are refused at first.
 func TestCleanupOnExit(t *testing.T) {
-	a := startStored(t, newSim(t), filepath.Join(t.TempDir(), store.FileName), func(c *services.Config) { c.CleanupOnExit = true })
+	a := startStored(t, newSim(t), filepath.Join(t.TempDir(), "vpp"+store.Suffix), func(c *services.Config) { c.CleanupOnExit = true })
 	a.apply(append(sample(), cidr("kubernetes", "10.96.0.0/16"))...)
 	a.sync()
 	a.settle()

@@ -214,6 +214,7 @@ func (s *Server) publish() {
 	}
 	s.tellHealth(state.Healthy(now, health.DefaultTimeout))
 	s.noteStore(errors.Join(s.rec.StoreErr(), s.rejects.storeErr))
+	s.noteStoreProblems()
 	if s.rec.Attached() {
 		s.noteForeign()
 	}

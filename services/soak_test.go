@@ -255,7 +255,7 @@ func (r *soakRun) quiet() (differs bool) {
 func (r *soakRun) run(steps int, limit time.Duration) {
 	r.t.Helper()
 	r.w = &world{rng: r.rng, objects: map[string]metav1.Object{}}
-	r.path = filepath.Join(r.t.TempDir(), store.FileName)
+	r.path = filepath.Join(r.t.TempDir(), "vpp"+store.Suffix)
 	r.counts = map[string]int{}
 	r.objects = node("192.0.2.11", "2001:db8::11")
 	r.start()

@@ -29,6 +29,9 @@ type Status struct {
 	Mode Mode `json:"mode"`
 	// StoreError says why what is ours in VPP is not remembered.
 	StoreError string `json:"storeError,omitempty"`
+	// StoreProblems counts the state files that were set aside and the records
+	// that were dropped because they could not be read.
+	StoreProblems int `json:"storeProblems,omitempty"`
 	// Foreign counts the translations in VPP that are somebody else's and left
 	// alone; TakenOver those that Services have taken the keys of.
 	Foreign   int `json:"foreign"`

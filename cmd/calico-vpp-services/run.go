@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"calico-vpp-services/inspect"
+	"calico-vpp-services/metrics"
 	"calico-vpp-services/services"
 	"calico-vpp-services/services/health"
 	"calico-vpp-services/watchers"
@@ -102,6 +103,7 @@ type runOptions struct {
 	exclude    []string
 	claims     claimFlags
 	health     string
+	metrics    string
 	cleanup    bool
 	grace      time.Duration
 }
@@ -138,6 +140,7 @@ everything could be programmed.`,
 	f.StringSliceVar(&o.exclude, "snat-exclude", nil, "destinations that need no source NAT, such as the pods' CIDR; with --snat")
 	o.claims.register(cmd)
 	f.StringVar(&o.health, "health-address", "", "ADDRESS:PORT on which to answer /healthz and /livez as kube-proxy does, such as 0.0.0.0:10256 (default: nowhere)")
+	f.StringVar(&o.metrics, "metrics-address", "", "ADDRESS:PORT on which to answer Prometheus on /metrics (default: nowhere)")
 	f.BoolVar(&o.cleanup, "cleanup-on-exit", false, "remove what is ours from VPP at the end, instead of leaving it as it is")
 	f.DurationVar(&o.grace, "api-server-grace", 5*time.Minute, "how long the last backends of default/kubernetes are kept when it has none, so that an API server that restarts is found again; 0 is not at all")
 	f.DurationVar(&o.resync, "resync-period", 60*time.Second, "how often VPP is dumped and compared; 0 is never")
@@ -210,6 +213,13 @@ func (o *runOptions) runOn(ctx context.Context, in *input, cfg services.Config, 
 			cfg.Resolve.ProtectedNodePorts = append(cfg.Resolve.ProtectedNodePorts, ap.Port())
 		}
 	}
+	var prom *metrics.Server
+	if o.metrics != "" {
+		if prom, err = metrics.NewServer(o.metrics, log.WithField("part", "metrics")); err != nil {
+			return fmt.Errorf("--metrics-address: %w", err)
+		}
+		defer func() { err = errors.Join(err, prom.Close()) }()
+	}
 	ports := health.NewNodePorts(log.WithField("part", "health"))
 	cfg.HealthPorts = ports
 	a, err := newAgent(ctx, log, o.vpp, cfg)
@@ -225,6 +235,9 @@ func (o *runOptions) runOn(ctx context.Context, in *input, cfg services.Config, 
 	a.run(func(t *tomb.Tomb) error { return admin.ServeAdmin(t, a.server) })
 	if proxy != nil {
 		a.run(proxy.ServeProxyHealth)
+	}
+	if prom != nil {
+		a.run(func(t *tomb.Tomb) error { return prom.ServeMetrics(t, metrics.NewCollector(a.server, a.link.Counters)) })
 	}
 	log.WithFields(logrus.Fields{"node": cfg.NodeName, "admin": o.socket}).Info("running; ask `calico-vpp-services show translations`")
 	a.wait(ctx)

@@ -81,7 +81,7 @@ func (v *vppFlags) register(cmd *cobra.Command, kind string) {
 	f.StringVar(&v.kind, "vpp", kind, "\"embedded\" programs a simulator of VPP's API inside this process instead of a VPP")
 	f.DurationVar(&v.wait, "vpp-wait", 10*time.Second, "how long to wait for VPP at the start")
 	f.StringVar(&v.mode, "mode", string(services.Standalone), "standalone: every translation in VPP is ours; sidecar: another agent, such as Calico's own, has translations there that are left alone")
-	f.StringVar(&v.state, "state-file", "", "file that remembers what is ours in VPP, with a name in .db (default "+store.FileName+" beside VPP's API socket)")
+	f.StringVar(&v.state, "state-file", "", "file that remembers what is ours in VPP, with a name in "+store.Suffix+" (default "+store.DefaultPath("SOCKET")+", SOCKET being VPP's API socket)")
 	if kind == "" {
 		cmd.MarkFlagsMutuallyExclusive("vpp-api-socket", "vpp")
 	}
@@ -218,7 +218,7 @@ func (a *agent) openStore(path, socket string) (err error) {
 		return fmt.Errorf("%w (see --state-file)", err)
 	}
 	if r := a.store.Report(); r.SetAside != "" {
-		a.log.WithError(r.Why).WithField("setAside", r.SetAside).Warn("the state file can't be used; starting with a new one")
+		a.log.WithField("setAside", r.SetAside).Info("starting with a new state file")
 	}
 	return nil
 }

@@ -7,41 +7,41 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
-
-	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"calico-vpp-services/services/reconcile"
 	"calico-vpp-services/vpplink/types"
 )
 
-// FileName is the name of the store in the directory of VPP's API socket.
-const FileName = "calico-vpp-services.db"
+// Suffix ends the name of every state file.
+const Suffix = ".state"
 
 // format is the version of what the file holds.
-const format = "1"
-
-// lockTimeout is how long another process may take to let go of the file.
-const lockTimeout = time.Second
+const format = 1
 
 // ErrLocked says that another process has the file.
 var ErrLocked = errors.New("state file in use")
 
 // DefaultPath returns the path of the store of the VPP with that API socket.
-func DefaultPath(socket string) string { return filepath.Join(filepath.Dir(socket), FileName) }
+func DefaultPath(socket string) string { return socket + ".services" + Suffix }
 
 // Store is an open file. It belongs to one goroutine at a time.
 type Store struct {
-	db *bolt.DB
-	// instance is the VPP that the file is about.
-	instance string
-	report   Report
+	path    string
+	file    *os.File
+	content content
+	// size is the length of the file, live what it was when it held nothing
+	// out of date.
+	size, live int64
+	// broken: the last write failed, so the file has to be written anew.
+	broken bool
+	report Report
 }
 
 // Report says what was found when the file was opened.
@@ -49,210 +49,138 @@ type Report struct {
 	// SetAside is where a file was put that could not be used, and Why.
 	SetAside string
 	Why      error
-	// BadRecords counts records that could not be read.
+	// BadRecords counts records that made no sense.
 	BadRecords int
 }
 
 var _ reconcile.Store = (*Store)(nil)
 
-func bucketMeta() []byte         { return []byte("meta") }
-func bucketTranslations() []byte { return []byte("translations") }
-func bucketRoutes() []byte       { return []byte("routes") }
-func bucketSettings() []byte     { return []byte("settings") }
-
-// aboutVPP are the buckets that are worth what the VPP is worth.
-func aboutVPP() [][]byte { return [][]byte{bucketTranslations(), bucketRoutes(), bucketSettings()} }
-
-func keyFormat() []byte   { return []byte("format") }
-func keyInstance() []byte { return []byte("instance") }
-
 // Open opens or makes the file at path, by the rules of the package. Its error
 // says what to do.
 func Open(path string) (*Store, error) {
-	if filepath.Ext(path) != ".db" {
+	if filepath.Ext(path) != Suffix {
 		// What can't be read is set aside: that must not befall any other file.
-		return nil, fmt.Errorf("state file %s: wanted a name that ends in .db, such as %s", path, FileName)
+		return nil, fmt.Errorf("state file %s: wanted a name that ends in %s", path, Suffix)
 	}
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("state file %s: not a regular file", path)
 	}
-	s := &Store{}
-	if err := s.open(path); err != nil {
-		if errors.Is(err, ErrLocked) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("state file: %w", err)
-		}
-		s.report.Why = err
-		s.report.SetAside = path + ".bad"
-		if rerr := os.Rename(path, s.report.SetAside); rerr != nil {
-			return nil, fmt.Errorf("state file %s: %w, and it can't be set aside: %w", path, err, rerr)
-		}
-		if err := s.open(path); err != nil {
-			return nil, fmt.Errorf("state file: %w", err)
-		}
+	f, err := openLocked(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("state file %s: no such directory: %w", path, err)
+	case err != nil:
+		return nil, fmt.Errorf("state file: %w", err)
+	}
+	s := &Store{path: path, file: f}
+	if err := s.read(); err != nil {
+		return nil, errors.Join(fmt.Errorf("state file: %w", err), f.Close())
 	}
 	return s, nil
 }
 
-// open opens a file that is as it should be.
-func (s *Store) open(path string) error {
-	// The list of free pages is in the file: without it bbolt would look for them
-	// in a goroutine of its own, whose panics nobody can stop.
-	var db *bolt.DB
-	err := guarded(func() (err error) {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, NoSync: true})
-		return err
-	})
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return fmt.Errorf("%w: %s: another agent has it; one VPP has one agent", ErrLocked, path)
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: no such directory; give another path: %w", path, err)
-	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	s.db, s.instance = db, ""
-	if err := errors.Join(os.Chmod(path, 0o600), s.check()); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
-	}
-	return nil
-}
-
-// check reads the whole file once, so that damage shows now and not in a
-// later transaction, and makes the buckets that are missing.
-func (s *Store) check() error {
-	err := s.view(func(tx *bolt.Tx) error {
-		err := tx.ForEach(func(_ []byte, b *bolt.Bucket) error {
-			return b.ForEach(func(_, _ []byte) error { return nil })
-		})
-		if err != nil {
-			return err
-		}
-		m := tx.Bucket(bucketMeta())
-		if m == nil {
-			return nil
-		}
-		if f := string(m.Get(keyFormat())); f != format {
-			return fmt.Errorf("format %q; this agent knows %q", f, format)
-		}
-		s.instance = string(m.Get(keyInstance()))
-		return nil
-	})
+// read takes up the file, or sets it aside.
+func (s *Store) read() error {
+	text, err := io.ReadAll(io.LimitReader(s.file, maxSize+1))
 	if err != nil {
 		return err
 	}
-	return s.update(func(tx *bolt.Tx) error {
-		for _, name := range append(aboutVPP(), bucketMeta()) {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
+	var good int
+	if len(text) > maxSize {
+		err = fmt.Errorf("larger than %d bytes", maxSize)
+	} else {
+		s.content, good, err = parse(text)
+	}
+	if err == nil && good > 0 {
+		s.size, s.live = int64(good), int64(good)
+		return s.file.Truncate(s.size)
+	}
+	if err != nil {
+		s.report.Why, s.report.SetAside = err, s.path+".bad"
+		if err := os.Rename(s.path, s.report.SetAside); err != nil {
+			return err
 		}
-		return tx.Bucket(bucketMeta()).Put(keyFormat(), []byte(format))
-	})
+	}
+	s.content = newContent("")
+	return s.rewrite()
 }
 
 // Close gives the file back.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return s.file.Close() }
 
 // Report says what was found when the file was opened, and since.
 func (s *Store) Report() Report { return s.report }
 
+// Problems implements services.Store.
+func (s *Store) Problems() (int, error) {
+	n := s.report.BadRecords
+	if s.report.SetAside != "" {
+		n++
+	}
+	return n, s.report.Why
+}
+
 // Instance returns the VPP that the file is about; "" for none.
-func (s *Store) Instance() string { return s.instance }
+func (s *Store) Instance() string { return s.content.Instance }
+
+func (s *Store) bad(err error) {
+	s.report.BadRecords++
+	s.report.Why = err
+}
 
 // Begin implements reconcile.Store.
 func (s *Store) Begin(instance string) (map[types.Key]reconcile.Record, bool, error) {
-	if instance != s.instance {
-		err := s.update(func(tx *bolt.Tx) error {
-			for _, name := range aboutVPP() {
-				if err := tx.DeleteBucket(name); err != nil {
-					return err
-				}
-				if _, err := tx.CreateBucket(name); err != nil {
-					return err
-				}
-			}
-			return tx.Bucket(bucketMeta()).Put(keyInstance(), []byte(instance))
-		})
-		if err != nil {
-			return nil, false, err
+	if instance != s.content.Instance {
+		s.content = newContent(instance)
+		if err := s.rewrite(); err != nil {
+			s.broken = true
+			return nil, false, fmt.Errorf("state file: %w", err)
 		}
-		s.instance = instance
 		return nil, false, nil
 	}
 	records := map[types.Key]reconcile.Record{}
-	err := s.view(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketTranslations()).ForEach(func(k, v []byte) error {
-			key, rec, err := read(k, v)
-			if err != nil {
-				s.report.BadRecords++
-				s.report.Why = err
-				return nil //nolint:nilerr // one record is no reason to lose the others
-			}
-			records[key] = rec
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, false, err
+	for _, name := range slices.Sorted(maps.Keys(s.content.Translations)) {
+		var rec reconcile.Record
+		key, err := types.ParseKey(name)
+		if err == nil {
+			err = json.Unmarshal(s.content.Translations[name], &rec)
+		}
+		if err == nil {
+			err = rec.Check(key)
+		}
+		if err != nil { // one record is no reason to lose the others
+			s.bad(err)
+			continue
+		}
+		records[key] = rec
 	}
 	return records, true, nil
 }
 
-func read(k, v []byte) (types.Key, reconcile.Record, error) {
-	var rec reconcile.Record
-	key, err := types.ParseKey(string(k))
-	if err == nil {
-		err = json.Unmarshal(v, &rec)
-	}
-	if err == nil {
-		err = rec.Check(key)
-	}
-	return key, rec, err
-}
-
 // Put implements reconcile.Store.
 func (s *Store) Put(records map[types.Key]*reconcile.Record) error {
-	err := s.update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketTranslations())
-		for key, rec := range records {
-			name := []byte(key.String())
-			if rec == nil {
-				if err := b.Delete(name); err != nil {
-					return err
-				}
-				continue
-			}
-			value, err := json.Marshal(rec)
-			if err != nil {
-				return err
-			}
-			if err := b.Put(name, value); err != nil {
-				return err
-			}
+	ch := change{Translations: make(map[string]json.RawMessage, len(records))}
+	for key, rec := range records {
+		value, err := json.Marshal(rec) // null forgets
+		if err != nil {
+			return fmt.Errorf("state file: %w", err)
 		}
-		return nil
-	})
-	return err
+		ch.Translations[key.String()] = value
+	}
+	return s.commit(&ch)
 }
 
 // Routes returns the unreachable routes of ours in the VPP that was begun
 // with, sorted.
 func (s *Store) Routes() ([]netip.Prefix, error) {
 	var out []netip.Prefix
-	err := s.view(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketRoutes()).ForEach(func(k, _ []byte) error {
-			p, err := netip.ParsePrefix(string(k))
-			if err != nil {
-				s.report.BadRecords++
-				s.report.Why = err
-				return nil //nolint:nilerr // one record is no reason to lose the others
-			}
-			out = append(out, p)
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, err
+	for name := range s.content.Routes {
+		p, err := netip.ParsePrefix(name)
+		if err != nil {
+			s.bad(err)
+			continue
+		}
+		out = append(out, p)
 	}
 	slices.SortFunc(out, netip.Prefix.Compare)
 	return out, nil
@@ -260,35 +188,29 @@ func (s *Store) Routes() ([]netip.Prefix, error) {
 
 // PutRoutes records routes and forgets others.
 func (s *Store) PutRoutes(add, forget []netip.Prefix) error {
-	err := s.update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketRoutes())
-		for _, p := range add {
-			if err := b.Put([]byte(p.String()), nil); err != nil {
-				return err
-			}
-		}
-		for _, p := range forget {
-			if err := b.Delete([]byte(p.String())); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return err
+	ch := change{Routes: map[string]json.RawMessage{}}
+	for _, p := range forget {
+		ch.Routes[p.String()] = json.RawMessage("null")
+	}
+	for _, p := range add {
+		ch.Routes[p.String()] = json.RawMessage("true")
+	}
+	return s.commit(&ch)
 }
 
 // Setting implements services.Store.
 func (s *Store) Setting(name string) (value string, err error) {
-	err = s.view(func(tx *bolt.Tx) error {
-		value = string(tx.Bucket(bucketSettings()).Get([]byte(name)))
-		return nil
-	})
+	if text, there := s.content.Settings[name]; there {
+		err = json.Unmarshal(text, &value)
+	}
 	return value, err
 }
 
 // PutSetting implements services.Store.
 func (s *Store) PutSetting(name, value string) error {
-	return s.update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSettings()).Put([]byte(name), []byte(value))
-	})
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("state file: %w", err)
+	}
+	return s.commit(&change{Settings: map[string]json.RawMessage{name: text}})
 }

@@ -5,6 +5,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,12 +14,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	bolt "go.etcd.io/bbolt"
-
 	"calico-vpp-services/services/reconcile"
 	"calico-vpp-services/vpplink/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func entry(n byte) types.CnatTranslateEntry {
@@ -66,7 +65,7 @@ func begin(t *testing.T, s *Store, instance string, wantKnown bool) map[types.Ke
 
 func filled(t *testing.T, n int) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), FileName)
+	path := filepath.Join(t.TempDir(), "vpp"+Suffix)
 	s := open(t, path)
 	begin(t, s, "one", false)
 	if err := errors.Join(s.Put(records(n)), s.PutRoutes([]netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}, nil), s.Close()); err != nil {
@@ -125,30 +124,25 @@ func TestAnotherVPP(t *testing.T) {
 // TestUnusable: a file that is no store of ours is set aside and replaced; the
 // agent starts, and says so.
 func TestUnusable(t *testing.T) {
-	edit := func(f func(tx *bolt.Tx) error) func(*testing.T, string) {
-		return func(t *testing.T, path string) {
-			t.Helper()
-			db, err := bolt.Open(path, 0o600, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(db.Update(f), db.Close()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for name, spoil := range map[string]func(*testing.T, string){
-		"text":  func(_ *testing.T, path string) { os.WriteFile(path, []byte("not a database\n"), 0o600) },
-		"zeros": func(_ *testing.T, path string) { os.WriteFile(path, make([]byte, 1<<16), 0o600) },
-		"cut":   func(_ *testing.T, path string) { os.Truncate(path, 3*int64(os.Getpagesize())) },
-		"newer format": edit(func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketMeta()).Put(keyFormat(), []byte("2"))
-		}),
-		"no format": edit(func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta()).Delete(keyFormat()) }),
+	for name, spoil := range map[string]func(good []byte) []byte{
+		"text":         func([]byte) []byte { return []byte("not a database\n") },
+		"zeros":        func([]byte) []byte { return append(make([]byte, 1<<16), '\n') },
+		"newer format": func([]byte) []byte { b, _ := line(header{Format: 2, Instance: "one"}); return b },
+		"a line gone":  func(good []byte) []byte { return append(bytes.SplitAfter(good, []byte("\n"))[1], '\n') },
+		"a bit flipped": func(good []byte) []byte {
+			good[len(good)/2] ^= 1
+			return good
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filled(t, 200)
-			spoil(t, path)
+			good, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, spoil(good), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			s := open(t, path)
 			if r := s.Report(); r.SetAside != path+".bad" || r.Why == nil {
 				t.Errorf("report %+v", r)
@@ -166,8 +160,75 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
+// TestCutAnywhere: a process that is killed while it writes leaves a part of a
+// line. Whatever the part, the changes before it hold.
+func TestCutAnywhere(t *testing.T) {
+	path := filled(t, 3)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	e := entry(200)
+	begin(t, s, "one", true)
+	if err := errors.Join(s.Put(map[types.Key]*reconcile.Record{e.Key(): {Held: &reconcile.Held{Entry: e}}}), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	longer, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := len(good); n <= len(longer); n++ {
+		if err := os.WriteFile(path, longer[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, path)
+		want := 3
+		if n == len(longer) {
+			want = 4
+		}
+		if got := begin(t, s, "one", true); len(got) != want || s.Report().SetAside != "" {
+			t.Fatalf("cut at %d of %d: %d records, %+v", n, len(longer), len(got), s.Report())
+		}
+		// The next line is whole.
+		if err := errors.Join(s.Put(records(5)), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, path)
+		if got := begin(t, s, "one", true); len(got) != want+2 {
+			t.Fatalf("cut at %d: %d records after another Put", n, len(got))
+		}
+		s.Close()
+	}
+}
+
+// TestStaysSmall: what is out of date does not pile up, and the file that takes
+// the place of the old one is locked as that was.
+func TestStaysSmall(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vpp"+Suffix)
+	s := open(t, path)
+	begin(t, s, "one", false)
+	for range 400 {
+		if err := s.Put(records(100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 2*slack {
+		t.Errorf("%d bytes, %v", info.Size(), err)
+	}
+	if _, err := Open(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second agent: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := begin(t, open(t, path), "one", true); len(got) != 100 {
+		t.Errorf("%d records, want 100", len(got))
+	}
+}
+
 func TestEmptyFileIsNew(t *testing.T) {
-	path := filepath.Join(t.TempDir(), FileName)
+	path := filepath.Join(t.TempDir(), "vpp"+Suffix)
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -185,18 +246,17 @@ func TestEmptyFileIsNew(t *testing.T) {
 func TestBadRecords(t *testing.T) {
 	path := filled(t, 3)
 	s := open(t, path)
-	err := s.update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketTranslations())
-		return errors.Join(
-			b.Put([]byte("TCP;10.96.0.77;80"), []byte("{")),
-			b.Put([]byte("TCP;10.96.0.78;80"), []byte("{}")),
-			b.Put([]byte("XXX;10.96.0.79;80"), []byte(`{"doing":{"action":0}}`)),
-			b.Put([]byte("TCP;10.96.0.80;80"), []byte(`{"doing":{"action":9}}`)),
-			b.Put([]byte("TCP;10.96.0.81;80"), []byte(`{"doing":{"action":3}}`)),
-			b.Put([]byte("TCP;10.96.0.82;80"), []byte(`{"held":{"id":1,"trust":3,"entry":{"Proto":6,"IP":"10.96.0.82","Port":80}}}`)),
-			b.Put([]byte("TCP;10.96.0.83;80"), []byte(`{"held":{"id":1,"trust":1,"entry":{"Proto":6,"IP":"10.96.0.1","Port":80}}}`)),
-			tx.Bucket(bucketRoutes()).Put([]byte("nonsense"), nil),
-		)
+	err := s.commit(&change{
+		Translations: map[string]json.RawMessage{
+			"TCP;10.96.0.77;80": json.RawMessage(`[]`),
+			"TCP;10.96.0.78;80": json.RawMessage("{}"),
+			"XXX;10.96.0.79;80": json.RawMessage(`{"doing":{"action":0}}`),
+			"TCP;10.96.0.80;80": json.RawMessage(`{"doing":{"action":9}}`),
+			"TCP;10.96.0.81;80": json.RawMessage(`{"doing":{"action":3}}`),
+			"TCP;10.96.0.82;80": json.RawMessage(`{"held":{"id":1,"trust":3,"entry":{"Proto":6,"IP":"10.96.0.82","Port":80}}}`),
+			"TCP;10.96.0.83;80": json.RawMessage(`{"held":{"id":1,"trust":1,"entry":{"Proto":6,"IP":"10.96.0.1","Port":80}}}`),
+		},
+		Routes: map[string]json.RawMessage{"nonsense": json.RawMessage("true")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -225,10 +285,10 @@ func TestRefused(t *testing.T) {
 	if err := os.WriteFile(other, []byte("root"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "d.db"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "d.state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{other, filepath.Join(dir, "d.db"), filepath.Join(dir, "missing", FileName)} {
+	for _, p := range []string{other, filepath.Join(dir, "d.state"), filepath.Join(dir, "missing", "vpp"+Suffix)} {
 		if _, err := Open(p); err == nil {
 			t.Errorf("%s was opened", p)
 		}
@@ -257,7 +317,7 @@ func TestAnyDamage(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			bad = bad[:rng.IntN(len(bad))]
 		}
-		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.db", i))
+		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.state", i))
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -268,12 +328,10 @@ func TestAnyDamage(t *testing.T) {
 		if s.Report().SetAside != "" {
 			aside++
 		}
-		// Damage inside a page may first show when that page is written; that
-		// is an error, no panic, and Close gives the file back.
 		if _, _, err := s.Begin("one"); err != nil {
-			t.Logf("file %d: %v", i, err)
+			t.Errorf("file %d: %v", i, err)
 		} else if err := s.Put(records(50)); err != nil {
-			t.Logf("file %d: %v", i, err)
+			t.Errorf("file %d: %v", i, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("file %d: %v", i, err)
