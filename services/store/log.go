@@ -91,7 +91,10 @@ func parse(text []byte) (c content, good int, err error) {
 	c = newContent("")
 	for n := 1; ; n++ {
 		end := bytes.IndexByte(text[good:], '\n')
-		if end < 0 {
+		switch {
+		case end < 0 && n == 1 && len(text) > 0: // a header is never cut off: see rewrite
+			return c, 0, errors.New("not a state file: no header")
+		case end < 0:
 			return c, good, nil // nothing, or a change that was cut off
 		}
 		b := text[good : good+end]

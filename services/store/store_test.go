@@ -126,6 +126,7 @@ func TestAnotherVPP(t *testing.T) {
 func TestUnusable(t *testing.T) {
 	for name, spoil := range map[string]func(good []byte) []byte{
 		"text":         func([]byte) []byte { return []byte("not a database\n") },
+		"no line":      func([]byte) []byte { return []byte("x") },
 		"zeros":        func([]byte) []byte { return append(make([]byte, 1<<16), '\n') },
 		"newer format": func([]byte) []byte { b, _ := line(header{Format: 2, Instance: "one"}); return b },
 		"a line gone":  func(good []byte) []byte { return append(bytes.SplitAfter(good, []byte("\n"))[1], '\n') },
