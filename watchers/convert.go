@@ -5,6 +5,7 @@ package watchers
 
 import (
 	"bytes"
+	"cmp"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/json"
 )
 
@@ -178,12 +180,18 @@ func decodeObject(raw []byte, inherited metav1.TypeMeta) (obj object, warnings [
 	return obj, warnings, nil
 }
 
-// complete gives an object what the API server would have: a namespace and its
-// type. Nothing else is made up: a creationTimestamp that is not there stays
+// complete gives an object what the API server would have: a namespace, its
+// type, and the name and protocol of a slice's ports. Nothing else is made up: a creationTimestamp that is not there stays
 // zero (then namespace and name decide who was first), and so does the UID.
 func complete(obj object, t metav1.TypeMeta) error {
 	setType(obj, t)
 	obj.SetManagedFields(nil)
+	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok {
+		for i := range slice.Ports {
+			p := &slice.Ports[i]
+			p.Name, p.Protocol = cmp.Or(p.Name, new(string)), cmp.Or(p.Protocol, ptr.To(corev1.ProtocolTCP))
+		}
+	}
 	name, namespace := obj.GetName(), obj.GetNamespace()
 	if name == "" {
 		return errors.New("metadata.name: missing: wanted the name of the object")

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 // parse returns what a manifest says, as text.
@@ -162,4 +165,17 @@ func FuzzManifest(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSlicePortDefaults: a port in a file has the name and the protocol that the
+// API server would give it.
+func TestSlicePortDefaults(t *testing.T) {
+	m := parseManifest("x.yaml", []byte(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: a}, addressType: IPv4, ports: [{port: 8080}, {name: dns, protocol: UDP, port: 53}]}`), nil)
+	if len(m.objects) != 1 {
+		t.Fatalf("%d objects", len(m.objects))
+	}
+	ports := m.objects[0].(*discoveryv1.EndpointSlice).Ports
+	if *ports[0].Name != "" || *ports[0].Protocol != corev1.ProtocolTCP || *ports[1].Name != "dns" || *ports[1].Protocol != corev1.ProtocolUDP {
+		t.Errorf("ports %+v", ports)
+	}
 }

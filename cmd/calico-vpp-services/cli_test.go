@@ -19,7 +19,13 @@ import (
 	"calico-vpp-services/vppsim"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // cli runs the program in this process and returns what it printed.
 func cli(ctx context.Context, stdin string, args ...string) (stdout, stderr string, err error) {

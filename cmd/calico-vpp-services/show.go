@@ -17,6 +17,8 @@ func newShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Ask a running agent what it holds",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newShowTranslations())
 	return cmd
