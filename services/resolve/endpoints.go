@@ -84,14 +84,14 @@ type sets struct {
 
 // categorise makes the sets of a Service port from its endpoints, which are
 // sorted and have each ip:port once. Ready and terminating ones are never mixed
-// (C6). noNAT is what the Service wants of its backends.
-func categorise(list []endpoint, noNAT bool) sets {
+// (C6).
+func categorise(list []endpoint) sets {
 	isReady := func(e *endpoint) bool { return e.ready }
 	topologyOK := byTopology(list)
 	backends := func(keep func(*endpoint) bool, of func(*endpoint) bool) (out []types.Backend) {
 		for i := range list {
 			if e := &list[i]; keep(e) && of(e) {
-				out = append(out, types.Backend{IP: e.addr.Addr(), Port: e.addr.Port(), NoNAT: noNAT})
+				out = append(out, types.Backend{IP: e.addr.Addr(), Port: e.addr.Port()})
 			}
 		}
 		return out

@@ -183,6 +183,7 @@ func TestAffinity(t *testing.T) {
 	sticky := func(s *state) { s.svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
 	note := func(s *state, key, value string) { s.svc.Annotations[key] = value }
 	const maglevHash = both + " lb=maglev hash=srcaddr"
+	const dsr = "-> 10.244.1.1:8080! 10.244.2.1:8080! lb=maglev\n"
 	runRules(t, []rule{
 		{"H1 ClientIP is maglev by client address (scenario 72)", sticky, web(maglevHash), nil},
 		{"H2 the default time-out is not worth a word", func(s *state) {
@@ -204,7 +205,30 @@ func TestAffinity(t *testing.T) {
 		}, web(both + " hash=srcport"), []string{"sessionAffinity"}},
 		{"maglev by annotation", func(s *state) { note(s, AnnotationLBType, "maglev") }, web(both + " lb=maglev"), nil},
 		{"ecmp is the default", func(s *state) { note(s, AnnotationLBType, " ecmp ") }, web(both), nil},
-		{"maglevdsr does not rewrite", func(s *state) { note(s, AnnotationLBType, "maglevdsr") }, web("-> 10.244.1.1:8080! 10.244.2.1:8080! lb=maglev"), nil},
+		{"maglevdsr does not rewrite", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.svc.Spec.Ports[0].Port = 8080
+			s.svc.Spec.ExternalIPs = []string{"198.51.100.1"}
+		}, "ClusterIP TCP;10.96.0.10;8080 " + dsr + "ExternalIP TCP;198.51.100.1;8080 " + dsr, nil},
+		{"maglevdsr cannot change the port: it is maglev then, and told once", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.svc.Spec.ExternalIPs = []string{"198.51.100.1"}
+		}, web(both+" lb=maglev") + ext("198.51.100.1", both+" lb=maglev"),
+			[]string{"Unsupported | metadata.annotations[cni.projectcalico.org/vppLBType] | maglevdsr | spec.ports[0] | port 80 | port 8080"}},
+		{"maglevdsr where one endpoint has another port: maglev for all of them", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.Slices = append(s.Slices, slice("web-2", "c:r", port("http", 80)))
+		}, web("-> 10.244.1.1:8080 10.244.1.2:80 10.244.2.1:8080 lb=maglev"), []string{"maglevdsr | port 8080"}},
+		{"maglevdsr is not for node ports, whatever their number", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.loadBalancer("198.51.100.1")
+			s.svc.Spec.Ports[0].Port, s.svc.Spec.Ports[0].NodePort = 8080, 8080
+		}, "ClusterIP TCP;10.96.0.10;8080 " + dsr + "NodePort TCP;192.0.2.11;8080 " + both + " lb=maglev real\n" + "LoadBalancer TCP;198.51.100.1;8080 " + dsr,
+			[]string{"Unsupported | vppLBType | node port of spec.ports[0]"}},
+		{"maglevdsr with nothing to send to is nobody's mistake", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.endpoints("a:n")
+		}, web("-> none lb=maglev reject"), nil},
 		{"a hash of several fields", func(s *state) { note(s, AnnotationHashConfig, "dstaddr, srcaddr,iproto") }, web(both + " hash=srcaddr,dstaddr,iproto"), nil},
 		{"scenario 70: a typo is told, and means the default", func(s *state) { note(s, AnnotationLBType, "mglv") }, web(both),
 			[]string{"AnnotationRefused | vppLBType | mglv | ecmp | maglevdsr"}},

@@ -151,7 +151,7 @@ func (r *resolver) port(i int, families []family, eps endpoints) {
 	}
 	for j := range families {
 		f := &families[j]
-		s := categorise(eps[portKey{f.v6, p.Name, proto}], r.balance.noNAT)
+		s := categorise(eps[portKey{f.v6, p.Name, proto}])
 		r.countNoLocal(f, &s, nodePort)
 
 		r.claim(i, proto, port, &f.clusterIP, s.choose(r.internalLocal)) // D1, D2
