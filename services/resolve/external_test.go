@@ -119,7 +119,7 @@ func TestExternalAddresses(t *testing.T) {
 		{"G6 source ranges cannot be kept: the address is not served", func(s *state) {
 			s.loadBalancer("198.51.100.1")
 			ranges(s, "10.0.0.0/8")
-		}, web(both) + nodeBoth, []string{"198.51.100.1 | loadBalancerSourceRanges"}},
+		}, web(both) + nodeBoth, []string{"198.51.100.1 | --load-balancer-source-ranges"}},
 		{"G6 unless the operator says so", func(s *state) {
 			s.loadBalancer("198.51.100.1")
 			ranges(s, "10.0.0.0/8")
@@ -139,7 +139,7 @@ func TestExternalAddresses(t *testing.T) {
 		{"G12 external IPs are switched off", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"203.0.113.9"}
 			s.Options.ExternalIPs = false
-		}, web(both), []string{"spec.externalIPs | externalIPs"}},
+		}, web(both), []string{"spec.externalIPs | --external-ips)"}},
 		{"L10 the same address twice is one claim", func(s *state) {
 			s.loadBalancer("198.51.100.1")
 			s.svc.Spec.ExternalIPs = []string{"198.51.100.1", "198.51.100.1"}
@@ -153,24 +153,24 @@ func TestExternalAddresses(t *testing.T) {
 		{"scenario 15: an address of the node, on a protected port", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"192.0.2.11"}
 			s.svc.Spec.Ports[0].Port = 6443
-		}, "ClusterIP TCP;10.96.0.10;6443 " + both, []string{"192.0.2.11 | 6443 | protectedNodePorts"}},
+		}, "ClusterIP TCP;10.96.0.10;6443 " + both, []string{"192.0.2.11 | 6443 | --protected-node-ports"}},
 		{"scenario 15, L5: an address of the node, on another port: that port only, and real", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"192.0.2.11"}
 		}, web(both) + ext("192.0.2.11", both+" real"), nil},
 		{"scenario 15: inside the service CIDRs", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"10.96.0.1"}
-		}, web(both), []string{"10.96.0.1 | serviceCIDRs"}},
+		}, web(both), []string{"10.96.0.1 | --service-cidr, --guard-exempt"}},
 		{"scenario 15: a pod's address", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"10.244.1.5"}
 			s.Options.IsPodAddress = func(a netip.Addr) bool { return a == netip.MustParseAddr("10.244.1.5") }
-		}, web(both), []string{"10.244.1.5 | pod | guardExempt"}},
+		}, web(both), []string{"10.244.1.5 | pod | --guard-exempt"}},
 		{"scenario 15: not in the allow-list", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"203.0.113.9", "198.51.100.9"}
 			s.Options.ExternalIPsAllowed = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
-		}, web(both) + ext("198.51.100.9", both), []string{"203.0.113.9 | externalIPsAllowed"}},
+		}, web(both) + ext("198.51.100.9", both), []string{"203.0.113.9 | --external-ips-allowed"}},
 		{"a load balancer IP has no right to a service address either", func(s *state) {
 			s.loadBalancer("10.96.0.1")
-		}, web(both) + nodeBoth, []string{"status.loadBalancer.ingress[0] | 10.96.0.1 | serviceCIDRs"}},
+		}, web(both) + nodeBoth, []string{"status.loadBalancer.ingress[0] | 10.96.0.1 | --service-cidr, --guard-exempt"}},
 		{"the operator can widen the guard", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"10.96.0.1"}
 			s.Options.GuardExempt = []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")}

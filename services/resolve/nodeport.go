@@ -33,7 +33,7 @@ func ParseNodePortAddresses(list []string) (NodePortAddresses, error) {
 	var n NodePortAddresses
 	var errs []error
 	refuse := func(s, why string) {
-		errs = append(errs, fmt.Errorf("%s: %s%s: %s", SettingNodePortAddresses, quote(s), why, acceptedNodePortAddresses))
+		errs = append(errs, fmt.Errorf("%s%s: %s", quote(s), why, acceptedNodePortAddresses))
 	}
 	for _, s := range list {
 		switch s = strings.TrimSpace(s); s {

@@ -42,7 +42,7 @@ func TestMoreRules(t *testing.T) {
 		{"F3 F4 source ranges do not guard node ports", func(s *state) {
 			s.loadBalancer("198.51.100.1")
 			s.svc.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"}
-		}, web(both) + nodeBoth, []string{"198.51.100.1 | loadBalancerSourceRanges"}},
+		}, web(both) + nodeBoth, []string{"198.51.100.1 | --load-balancer-source-ranges"}},
 		{"F5 the internal policy is nothing to a node port", func(s *state) {
 			s.local(true, false).loadBalancer().endpoints("b:r")
 		}, web("-> none drop") + "NodePort TCP;192.0.2.11;30080 " + onlyB + " real\n", nil},
