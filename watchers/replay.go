@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
 )
 
 // maxLine is the longest line of a recording that is read; the API server itself
@@ -35,7 +36,7 @@ type Replay struct {
 	// Name names the recording in messages.
 	Name string
 	// Selection says which objects are ours; others are deleted ones.
-	Selection Selection
+	Selection resolve.Selection
 	// Warn is told what is passed over and may have been meant.
 	Warn func(string)
 }

@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
 )
 
 // replay applies a recording to a sink and returns what was complained about.
@@ -92,7 +93,7 @@ func TestReplayLines(t *testing.T) {
 		{name: "deleted", text: addWeb + "\n" + deleteWeb},
 		{name: "label that gives it to another proxy", text: addWeb + "\n" + foreign},
 		{name: "label that gives it to us", text: addWeb + "\n" + strings.Replace(foreign, `name":""`, `name":"vpp"`, 1),
-			replay: Replay{Selection: Selection{ProxyName: "vpp"}}, want: []string{"Service default/web"}},
+			replay: Replay{Selection: resolve.Selection{ProxyName: "vpp"}}, want: []string{"Service default/web"}},
 		{name: "slice becomes headless", text: addSlice + "\n" + headless},
 		{name: "bookmarks are silent", text: `{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}` + "\n" + addWeb,
 			want: []string{"Service default/web"}},

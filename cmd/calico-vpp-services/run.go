@@ -22,6 +22,7 @@ import (
 	"calico-vpp-services/metrics"
 	"calico-vpp-services/services"
 	"calico-vpp-services/services/health"
+	"calico-vpp-services/services/resolve"
 	"calico-vpp-services/watchers"
 )
 
@@ -67,7 +68,7 @@ func (i *inputFlags) open(cfg *services.Config) (*input, error) {
 // serve has the agent's server fed.
 func (in *input) serve(a *agent, cfg *services.Config) error {
 	log := a.log.WithField("part", "watchers")
-	selection := watchers.Selection{ProxyName: cfg.Resolve.ServiceProxyName}
+	selection := resolve.Selection{ProxyName: cfg.Resolve.ServiceProxyName}
 	if in.client == nil {
 		fc := watchers.DefaultFilesConfig(in.path)
 		fc.Selection = selection

@@ -11,9 +11,6 @@ import (
 	"calico-vpp-services/vpplink/types"
 )
 
-// labelServiceProxyName gives a Service to another proxy (A3, KEP-2447).
-const labelServiceProxyName = "service.kubernetes.io/service-proxy-name"
-
 // Input is the state that one Service is resolved from. Nothing of it is
 // modified.
 type Input struct {
@@ -84,8 +81,7 @@ type resolver struct {
 // are the exceptions.
 func (r *resolver) handles() bool {
 	svc := r.in.Service
-	name, labelled := svc.Labels[labelServiceProxyName]
-	if proxy := r.in.Options.ServiceProxyName; labelled != (proxy != "") || name != proxy {
+	if !r.selection().Selects(svc) {
 		return false // A3
 	}
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
@@ -100,6 +96,11 @@ func (r *resolver) handles() bool {
 			"missing; wanted an address, or None for a headless Service; nothing of the Service is served")
 	}
 	return ip != "" && ip != corev1.ClusterIPNone
+}
+
+// selection says which Services are ours.
+func (r *resolver) selection() Selection {
+	return Selection{ProxyName: r.in.Options.ServiceProxyName}
 }
 
 // readPolicies reads the traffic policies. None given means Cluster (D11), as
