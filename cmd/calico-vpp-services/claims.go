@@ -6,7 +6,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -58,14 +57,14 @@ func (c *claimFlags) apply(cfg *services.Config, mode string) error {
 	var err error
 	o.NodePortAddresses, err = resolve.ParseNodePortAddresses(c.nodePorts)
 	note(resolve.FlagNodePortAddresses, err)
-	o.ServiceCIDRs, err = prefixes(c.serviceCIDRs)
+	o.ServiceCIDRs, err = resolve.ParsePrefixes(c.serviceCIDRs)
 	note(resolve.FlagServiceCIDRs, err)
-	cfg.VirtualCIDRs, err = prefixes(c.virtualCIDRs)
+	cfg.VirtualCIDRs, err = resolve.ParsePrefixes(c.virtualCIDRs)
 	note("virtual-cidr", err)
 	o.ExternalIPs = c.externalIPs
-	o.ExternalIPsAllowed, err = prefixes(c.allowed)
+	o.ExternalIPsAllowed, err = resolve.ParsePrefixes(c.allowed)
 	note(resolve.FlagExternalIPsAllowed, err)
-	o.GuardExempt, err = prefixes(c.exempt)
+	o.GuardExempt, err = resolve.ParsePrefixes(c.exempt)
 	note(resolve.FlagGuardExempt, err)
 	o.ProtectedNodePorts, err = ports(c.protected)
 	note(resolve.FlagProtectedNodePorts, err)
@@ -85,20 +84,6 @@ func (c *claimFlags) apply(cfg *services.Config, mode string) error {
 		note("reject-unserved", fmt.Errorf("%q: accepted values are auto, on, off", c.reject))
 	}
 	return errors.Join(errs...)
-}
-
-func prefixes(list []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	var errs []error
-	for _, s := range list {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%q: wanted address/length, such as 198.51.100.0/24", s))
-			continue
-		}
-		out = append(out, p.Masked())
-	}
-	return out, errors.Join(errs...)
 }
 
 func ports(list []string) ([]uint16, error) {

@@ -153,7 +153,7 @@ func (o *runOptions) config() (services.Config, error) {
 	cfg := services.DefaultConfig("")
 	cfg.ResyncPeriod, cfg.CleanupOnExit, cfg.APIServerGrace = o.resync, o.cleanup, o.grace
 	cfg.Dataplane.Interfaces, cfg.Dataplane.PodInterfaces, cfg.Dataplane.SNAT = o.interfaces, o.pods, o.snat
-	exclude, err := prefixes(o.exclude)
+	exclude, err := resolve.ParsePrefixes(o.exclude)
 	if err != nil {
 		err = fmt.Errorf("--snat-exclude: %w", err)
 	}

@@ -39,6 +39,32 @@ func ParseSourceRangesPolicy(s string) (SourceRangesPolicy, error) {
 	return "", fmt.Errorf("%s: accepted values are refuse, ignore", quote(s))
 }
 
+// ParsePrefix reads a prefix from configuration, such as 198.51.100.0/24 or
+// 2001:db8::/64; host bits are cleared. Unlike stored objects, it may not have
+// leading zeros, which people read in two ways, nor IPv4 in IPv6.
+func ParsePrefix(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(strings.TrimSpace(s))
+	if err != nil || p.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%s: wanted address/length, such as 198.51.100.0/24 or 2001:db8::/64", quote(s))
+	}
+	return p.Masked(), nil
+}
+
+// ParsePrefixes is ParsePrefix for a list; all mistakes are reported at once.
+func ParsePrefixes(list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	var errs []error
+	for _, s := range list {
+		p, err := ParsePrefix(s)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, errors.Join(errs...)
+}
+
 // The names of the command's flags that set Options. Problems name them: they are
 // what an operator can turn to allow, or to forbid, what a Problem is about.
 const (
