@@ -88,6 +88,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"run --kubeconfig /nonexistent --vpp embedded --once", []string{"/nonexistent"}},
 		{"run --manifests " + demo + " --snat-exclude 10.0.0.0 --service-cidr 010.96.0.0/16 --guard-exempt ::ffff:10.0.0.0/104 --nodeport-addresses 0192.0.2.0/24",
 			[]string{`--snat-exclude: "10.0.0.0"`, `--service-cidr: "010.96.0.0/16": wanted address/length`, `--guard-exempt: "::ffff:10.0.0.0/104"`, `--nodeport-addresses: "0192.0.2.0/24": accepted`}},
+		{"run --manifests " + demo + " --service-cidr 0.0.0.0/0 --service-proxy-name a!b", []string{"--service-cidr: 0.0.0.0/0", `--service-proxy-name: proxy name "a!b"`}},
 		{"run --bogus", []string{"--bogus", "--help"}},
 		{"run --manifests " + demo + " --log-level loud", []string{"--log-level", "info", "debug"}},
 		{"replay", []string{"give the files"}},

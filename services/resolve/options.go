@@ -79,6 +79,7 @@ const (
 	FlagRefuseNodeAddresses    = "refuse-node-addresses"
 	FlagProtectedNodePorts     = "protected-node-ports"
 	FlagNodePortAddresses      = "nodeport-addresses"
+	FlagServiceProxyName       = "service-proxy-name"
 )
 
 // Options are the operator's choices about what Services may claim.
@@ -161,8 +162,16 @@ func (o *Options) Validate() error {
 	prefixes(FlagLoadBalancerIPsDenied, o.LoadBalancerIPsDenied)
 	prefixes(FlagServiceCIDRs, o.ServiceCIDRs)
 	prefixes(FlagGuardExempt, o.GuardExempt)
+	for _, p := range o.ServiceCIDRs {
+		if p.Bits() == 0 {
+			errs = append(errs, fmt.Errorf("--%s: %s: is every address there is", FlagServiceCIDRs, p))
+		}
+	}
 	if slices.Contains(o.ProtectedNodePorts, 0) {
 		errs = append(errs, fmt.Errorf("--%s: 0 is not in 1-65535", FlagProtectedNodePorts))
+	}
+	if err := (Selection{o.ServiceProxyName}).Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--%s: %w", FlagServiceProxyName, err))
 	}
 	const known = types.FlagAllocPort | types.FlagNoReturnSession | types.FlagNoClient
 	if o.Flags&^known != 0 {
