@@ -94,21 +94,6 @@ func (p *Replay) Events(r io.Reader) iter.Seq2[Recorded, error] {
 	}
 }
 
-// ReadRecording calls fn for each event of r, up to the first error: fn's, or
-// that of a line which cannot be used.
-func ReadRecording(r io.Reader, name string, fn func(Recorded) error, warn func(string)) error {
-	p := Replay{Name: name, Warn: warn}
-	for rec, err := range p.Events(r) {
-		if err != nil {
-			return err
-		}
-		if err := fn(rec); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // parse reads one line. ok is false for one that means nothing here.
 func (p *Replay) parse(line []byte, number int, skipped *skips) (rec Recorded, ok bool, err error) {
 	var event struct {

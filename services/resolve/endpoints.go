@@ -121,7 +121,7 @@ type choice struct {
 func (s *sets) anything() bool { return len(s.cluster) > 0 }
 
 // missesLocal tells whether a Local policy leaves nothing here although there is
-// something elsewhere: a DROP, and counted by M6.
+// something elsewhere: a DROP (M6 counts them).
 func (s *sets) missesLocal() bool { return len(s.local) == 0 && s.anything() }
 
 // choose returns the set of a frontend under a Cluster or a Local policy. With nothing to

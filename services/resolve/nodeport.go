@@ -60,21 +60,6 @@ func ParseNodePortAddresses(list []string) (NodePortAddresses, error) {
 	return n, errors.Join(errs...)
 }
 
-// String prints the selection as ParseNodePortAddresses reads it.
-func (n NodePortAddresses) String() string {
-	var out []string
-	if n.All {
-		out = append(out, "all")
-	}
-	if n.Primary || n.none() {
-		out = append(out, "primary")
-	}
-	for _, c := range n.CIDRs {
-		out = append(out, c.String())
-	}
-	return strings.Join(out, ",")
-}
-
 // none tells whether n says nothing, which means primary.
 func (n *NodePortAddresses) none() bool { return !n.Primary && !n.All && len(n.CIDRs) == 0 }
 

@@ -78,15 +78,3 @@ func TestMoreRules(t *testing.T) {
 		}, web(both) + ext("192.0.2.11", both+" real"), nil},
 	})
 }
-
-// M6: Service ports with a Local policy, endpoints elsewhere and none here.
-func TestM6NoLocalEndpoints(t *testing.T) {
-	s := newState().local(true, true).loadBalancer("198.51.100.1").endpoints("b:r")
-	if got := checkedService(t, s.Input).NoLocalEndpoints; got != (NoLocalEndpoints{InternalIPv4: 1, ExternalIPv4: 1}) {
-		t.Errorf("%+v", got)
-	}
-	s.endpoints("b:n") // nothing anywhere is not for lack of a local one
-	if got := checkedService(t, s.Input).NoLocalEndpoints; got != (NoLocalEndpoints{}) {
-		t.Errorf("%+v", got)
-	}
-}
