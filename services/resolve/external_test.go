@@ -4,7 +4,9 @@
 package resolve
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -235,6 +237,40 @@ func TestAffinity(t *testing.T) {
 		{"a wrong hash field is told", func(s *state) { note(s, AnnotationHashConfig, "srcaddr,source") }, web(both),
 			[]string{"AnnotationRefused | vppHashConfig | source | srcport"}},
 	})
+}
+
+// TestJ4HealthAddresses: the selected addresses of a family; nowhere, if the
+// node has none of those.
+func TestJ4HealthAddresses(t *testing.T) {
+	for _, tc := range []struct{ selected, want string }{
+		{"primary", "IPv4 [192.0.2.11] IPv6 [2001:db8::11] "},
+		{"all", "IPv4 [0.0.0.0] IPv6 [::] "},
+		{"192.0.2.0/24", "IPv4 [192.0.2.11] IPv6 [::] "}, // the other family is not restricted
+		{"203.0.113.0/24", "IPv4 [] IPv6 [::] "},
+		{"203.0.113.0/24,2001:db8:9::/64", "IPv4 [] IPv6 [] "},
+	} {
+		s := newState().dual().loadBalancer().local(false, true)
+		s.svc.Spec.HealthCheckNodePort = 32000
+		selected, err := ParseNodePortAddresses(strings.Split(tc.selected, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Options.NodePortAddresses = selected
+		got := ""
+		if h := checkedService(t, s.Input).Health; h != nil {
+			for _, f := range h.Families {
+				got += fmt.Sprintf("%s %v ", f.Family, f.Addresses)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, wanted %q", tc.selected, got, tc.want)
+		}
+	}
+	s := newState().loadBalancer().local(false, true)
+	s.svc.Spec.HealthCheckNodePort, s.Node.Addresses = 32000, nil
+	if h := checkedService(t, s.Input).Health; h == nil || len(h.Families) != 1 || len(h.Families[0].Addresses) > 0 {
+		t.Errorf("before the node's addresses are known: %+v", h)
+	}
 }
 
 // TestHealth has the rules J1 and J3.
