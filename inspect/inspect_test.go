@@ -45,6 +45,10 @@ func rows() []*model.TranslationState {
 			Proto: "UDP", IP: "fd00::1", Port: 53, Service: "shop/dns", Kind: "ClusterIP", State: model.StateFailed, LBType: "default",
 			Hash: []string{}, Backends: []model.BackendState{}, Waiting: []model.ServiceID{}, Error: "VPP says no",
 		},
+		{
+			Proto: "TCP", IP: "192.0.2.11", Port: 30080, Service: "shop/b", Kind: "NodePort", State: model.StateUnserved, Unserved: "drop",
+			LBType: "default", Hash: []string{}, Real: true, Backends: []model.BackendState{}, Waiting: []model.ServiceID{},
+		},
 	}
 }
 
@@ -75,10 +79,10 @@ func TestAskAnAgent(t *testing.T) {
 	c := NewClient(path)
 	defer c.Close()
 	got, err := c.Translations(t.Context())
-	if err != nil || len(got) != 2 || *got[0].VPPID != 3 || got[1].Error != "VPP says no" || got[1].VPPID != nil {
+	if err != nil || len(got) != 3 || *got[0].VPPID != 3 || got[1].Error != "VPP says no" || got[1].VPPID != nil {
 		t.Errorf("%v, %v", got, err)
 	}
-	if st, err := c.Status(t.Context()); err != nil || st.Keys != 2 {
+	if st, err := c.Status(t.Context()); err != nil || st.Keys != 3 {
 		t.Errorf("%+v, %v", st, err)
 	}
 	if st, err := c.Resync(t.Context()); err != nil || st.Drift != 3 {
@@ -165,11 +169,13 @@ func TestPrint(t *testing.T) {
 		{Table, `PROTO  ADDRESS           SERVICE   KIND        STATE       BACKENDS                                                             WAITING
 TCP    198.51.100.10:80  shop/b    ExternalIP  programmed  10.244.1.5:8080, 10.244.1.6:8080 (no NAT), 10.244.1.7:8080, +1 more  shop/a
 UDP    [fd00::1]:53      shop/dns  ClusterIP   failed      -                                                                    -
+TCP    192.0.2.11:30080  shop/b    NodePort    unserved    -                                                                    -
 UDP [fd00::1]:53: VPP says no
 `},
-		{Wide, `PROTO  ADDRESS           SERVICE   KIND        STATE       BACKENDS                                                                     WAITING  VPP-ID  LB       HASH     REAL   ERROR
-TCP    198.51.100.10:80  shop/b    ExternalIP  programmed  10.244.1.5:8080, 10.244.1.6:8080 (no NAT), 10.244.1.7:8080, 10.244.1.8:8080  shop/a   3       maglev   srcaddr  false  -
-UDP    [fd00::1]:53      shop/dns  ClusterIP   failed      -                                                                            -        -       default  -        false  VPP says no
+		{Wide, `PROTO  ADDRESS           SERVICE   KIND        STATE       BACKENDS                                                                     WAITING  VPP-ID  LB       HASH     REAL   UNSERVED  ERROR
+TCP    198.51.100.10:80  shop/b    ExternalIP  programmed  10.244.1.5:8080, 10.244.1.6:8080 (no NAT), 10.244.1.7:8080, 10.244.1.8:8080  shop/a   3       maglev   srcaddr  false  -         -
+UDP    [fd00::1]:53      shop/dns  ClusterIP   failed      -                                                                            -        -       default  -        false  -         VPP says no
+TCP    192.0.2.11:30080  shop/b    NodePort    unserved    -                                                                            -        -       default  -        true   drop      -
 `},
 		{YAML, `- backends: []
   error: VPP says no
@@ -189,7 +195,7 @@ UDP    [fd00::1]:53      shop/dns  ClusterIP   failed      -                    
 		t.Run(string(tc.format), func(t *testing.T) {
 			list := rows()
 			if tc.format == YAML {
-				list = list[1:]
+				list = list[1:2]
 			}
 			var out bytes.Buffer
 			if err := Print(&out, tc.format, list); err != nil || out.String() != tc.want {

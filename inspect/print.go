@@ -72,7 +72,7 @@ func printTable(w io.Writer, wide bool, rows []*model.TranslationState) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	header := "PROTO\tADDRESS\tSERVICE\tKIND\tSTATE\tBACKENDS\tWAITING"
 	if wide {
-		header += "\tVPP-ID\tLB\tHASH\tREAL\tERROR"
+		header += "\tVPP-ID\tLB\tHASH\tREAL\tUNSERVED\tERROR"
 	}
 	fmt.Fprintln(t, header)
 	for _, r := range rows {
@@ -85,7 +85,7 @@ func printTable(w io.Writer, wide bool, rows []*model.TranslationState) error {
 			if r.VPPID != nil {
 				id = strconv.FormatUint(uint64(*r.VPPID), 10)
 			}
-			line = append(line, id, r.LBType, dash(strings.Join(r.Hash, ",")), strconv.FormatBool(r.Real), dash(r.Error))
+			line = append(line, id, r.LBType, dash(strings.Join(r.Hash, ",")), strconv.FormatBool(r.Real), dash(r.Unserved), dash(r.Error))
 		}
 		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}

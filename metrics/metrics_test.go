@@ -36,7 +36,7 @@ func filled() *source {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestM1Values(t *testing.T) {
 	want := `
 # HELP calico_vpp_services_drift_total Keys found in VPP otherwise than they were left.
 # TYPE calico_vpp_services_drift_total counter
@@ -70,7 +70,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
+func TestJ12Serve(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	s, err := NewServer("127.0.0.1:0", logrus.NewEntry(log))
 	if err != nil {

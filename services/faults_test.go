@@ -248,6 +248,9 @@ func (w *world) step() (o metav1.Object, gone bool) {
 			if w.rng.IntN(2) == 0 {
 				s.Spec.ExternalIPs = []string{fmt.Sprintf("198.51.100.%d", w.rng.IntN(3))}
 			}
+			if n%2 == 0 {
+				s.Spec.Ports[0].Port = 8080 // that of the endpoints, which maglevdsr needs
+			}
 			if w.rng.IntN(4) == 0 {
 				s.Annotations = map[string]string{"cni.projectcalico.org/vppLBType": "maglevdsr"}
 			}

@@ -88,7 +88,7 @@ func TestAuthorsAreTold(t *testing.T) {
 	r.expect(t, "a AnnotationRefused | vppLBType | mglv | ecmp | maglev | maglevdsr")
 	a.apply(service("a", "10.96.0.1", 1, external("192.0.2.11"), func(s *corev1.Service) { s.Spec.Ports[0].Port = 22 }))
 	a.settle()
-	r.expect(t, "a AddressRefused | 192.0.2.11 | 22 | protectedNodePorts")
+	r.expect(t, "a AddressRefused | 192.0.2.11 | 22 | --protected-node-ports")
 
 	key, err := types.ParseKey("TCP;10.96.0.9;80")
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *Server) row(key types.Key) *model.TranslationState {
 	case !pending && owner.Served() && held:
 		r.State = model.StateProgrammed
 	case !owner.Served() && err == nil:
-		r.State = model.StateUnserved
+		r.State, r.Unserved = model.StateUnserved, owner.Unserved.String()
 	default:
 		r.State = model.StateFailed
 		r.Error = s.whyPending(err)

@@ -6,7 +6,6 @@ package watchers
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/sirupsen/logrus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Bounds on what is said about one file, and remembered as said.
@@ -47,29 +45,6 @@ type manifestFile struct {
 
 func newDirectory(path string, b *board, log *logrus.Entry) *directory {
 	return &directory{path: path, board: b, log: log, files: map[string]*manifestFile{}, told: map[string]bool{}}
-}
-
-// ReadManifests reads the manifests at path once, for tools. The objects are
-// sorted by kind, namespace and name; the error has one line for each document
-// that cannot be used, the objects of the others are returned all the same.
-// Warnings go to log.
-func ReadManifests(path string, log *logrus.Entry) ([]metav1.Object, error) {
-	if err := checkPath(path); err != nil {
-		return nil, err
-	}
-	quiet := logrus.New()
-	quiet.SetOutput(io.Discard)
-	b := newBoard(logrus.NewEntry(quiet)) // its lines are in the error
-	found, _ := newDirectory(path, b, log).read()
-	var errs []error
-	for _, p := range b.status().Problems {
-		errs = append(errs, errors.New(p))
-	}
-	objects := make([]metav1.Object, 0, len(found))
-	for _, key := range slices.SortedFunc(maps.Keys(found), objectKey.compare) {
-		objects = append(objects, found[key])
-	}
-	return objects, errors.Join(errs...)
 }
 
 // read returns all objects, or false if it is not known which files there are.

@@ -15,7 +15,7 @@
 // a half-full cache looks just like a cluster whose Services were deleted.
 //
 // Objects are decoded by the same code whether they come from a manifest or
-// from a recording (convert.go), and the same Selection decides which of them
+// from a recording (convert.go), and the same resolve.Selection decides which of them
 // are ours: what the API server leaves out by label selector, files and
 // recordings leave out too.
 //

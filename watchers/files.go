@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
 )
 
 // maxFileSize is the largest manifest that is read.
@@ -29,7 +30,7 @@ type FilesConfig struct {
 	// one such file.
 	Path string
 	// Selection says which objects are ours.
-	Selection Selection
+	Selection resolve.Selection
 	// Debounce is how long the files must have been left alone before they
 	// are read; who writes all the time is interrupted after five times that.
 	Debounce time.Duration

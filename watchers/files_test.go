@@ -326,21 +326,6 @@ func TestUnreadableManifests(t *testing.T) {
 	}
 }
 
-func TestReadManifests(t *testing.T) {
-	m := newManifests(t, map[string]string{"a.yaml": service("web", "10.96.0.1") + "---\n" + service("api", "10.96.0.2"), "b.yaml": "kind: Service"})
-	log, buffer := newLog()
-	objects, err := ReadManifests(m.dir, log)
-	if len(objects) != 2 || objects[0].GetName() != "api" || err == nil || !strings.Contains(err.Error(), "b.yaml:1: document 1: Service: apiVersion: missing") {
-		t.Errorf("got %d objects and %v", len(objects), err)
-	}
-	if buffer.String() != "" {
-		t.Errorf("log: %s", buffer)
-	}
-	if _, err := ReadManifests(filepath.Join(m.dir, "none"), log); err == nil {
-		t.Error("no error for a path that is not there")
-	}
-}
-
 func TestNothingIsSaidBeforeTheFirstReading(t *testing.T) {
 	m := newManifests(t, map[string]string{"a.yaml": service("web", "10.96.0.1")})
 	m.sink.hold = make(chan struct{})

@@ -13,11 +13,11 @@ import (
 	tomb "gopkg.in/tomb.v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
 )
 
 // KubernetesConfig configures a Kubernetes.
@@ -30,7 +30,7 @@ type KubernetesConfig struct {
 	// has none of them, or keeps them from us, holds nothing else up.
 	ServiceCIDRs bool
 	// Selection says which objects are ours.
-	Selection Selection
+	Selection resolve.Selection
 }
 
 // Kubernetes sends the Services, the EndpointSlices and the Node of this node as
@@ -60,15 +60,15 @@ func NewKubernetes(cfg KubernetesConfig, sink model.Sink, log *logrus.Entry) (*K
 	case cfg.NodeName == "":
 		return nil, errors.New("kubernetes source: no node name: give the name of this node's Node object")
 	}
-	if msgs := validation.IsValidLabelValue(cfg.Selection.ProxyName); len(msgs) > 0 {
-		return nil, fmt.Errorf("kubernetes source: proxy name %q: %s", cfg.Selection.ProxyName, msgs[0])
+	if err := cfg.Selection.Validate(); err != nil {
+		return nil, fmt.Errorf("kubernetes source: %w", err)
 	}
 	k := &Kubernetes{cfg: cfg, sink: sink, log: log, board: newBoard(log)}
 
 	services := serviceResource(cfg.Client)
-	services.labels = cfg.Selection.serviceSelector()
+	services.labels = cfg.Selection.ServiceSelector()
 	slices := sliceResource(cfg.Client)
-	slices.labels = cfg.Selection.sliceSelector()
+	slices.labels = cfg.Selection.SliceSelector()
 	nodes := nodeResource(cfg.Client)
 	nodes.fields = fields.OneTermEqualSelector(metav1.ObjectNameField, cfg.NodeName).String()
 

@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"calico-vpp-services/services/resolve"
 )
 
 // long is enough for client-go's back-off.
@@ -32,12 +34,12 @@ type watching struct {
 	stop func()
 }
 
-func startKubernetes(t *testing.T, api *fakeAPI, s Selection) *watching {
+func startKubernetes(t *testing.T, api *fakeAPI, s resolve.Selection) *watching {
 	t.Helper()
 	return startWithSink(t, api, s, newSink())
 }
 
-func startWithSink(t *testing.T, api *fakeAPI, s Selection, sink *sink) *watching {
+func startWithSink(t *testing.T, api *fakeAPI, s resolve.Selection, sink *sink) *watching {
 	t.Helper()
 	log, buffer := newLog()
 	k, err := NewKubernetes(KubernetesConfig{Client: api, NodeName: "node-a", Selection: s}, sink, log)
@@ -57,7 +59,7 @@ func (w *watching) untilSynced(t *testing.T) *watching {
 
 func TestFirstListsThenSyncedThenChanges(t *testing.T) {
 	api := newFakeAPI(t, svc("web"), svc("api"), slice("web-1"), node("node-a"), node("node-b"))
-	w := startKubernetes(t, api, Selection{}).untilSynced(t)
+	w := startKubernetes(t, api, resolve.Selection{}).untilSynced(t)
 	events := w.sink.events()
 	slices.Sort(events[:len(events)-1])
 	want := []string{"+EndpointSlice default/web-1", "+Node node-a", "+Service default/api", "+Service default/web", "synced kubernetes"}
@@ -84,15 +86,15 @@ func TestFirstListsThenSyncedThenChanges(t *testing.T) {
 // A3, A4: what is not ours is not listed, and labels come and go.
 func TestLabels(t *testing.T) {
 	foreign := func(name string) func(*corev1.Service) {
-		return func(s *corev1.Service) { s.Labels = map[string]string{LabelServiceProxyName: name} }
+		return func(s *corev1.Service) { s.Labels = map[string]string{resolve.LabelServiceProxyName: name} }
 	}
 	headless := func(s *discoveryv1.EndpointSlice) { s.Labels[corev1.IsHeadlessService] = "" }
 	for _, tc := range []struct {
-		selection   Selection
+		selection   resolve.Selection
 		first, then []string
 	}{
-		{Selection{}, []string{"Node node-a", "Service default/plain", "EndpointSlice default/s1"}, []string{"Node node-a", "Service default/vpp", "EndpointSlice default/s2"}},
-		{Selection{ProxyName: "vpp"}, []string{"Node node-a", "Service default/vpp", "EndpointSlice default/s1"}, []string{"Node node-a", "Service default/plain", "EndpointSlice default/s2"}},
+		{resolve.Selection{}, []string{"Node node-a", "Service default/plain", "EndpointSlice default/s1"}, []string{"Node node-a", "Service default/vpp", "EndpointSlice default/s2"}},
+		{resolve.Selection{ProxyName: "vpp"}, []string{"Node node-a", "Service default/vpp", "EndpointSlice default/s1"}, []string{"Node node-a", "Service default/plain", "EndpointSlice default/s2"}},
 	} {
 		api := newFakeAPI(t, svc("plain"), svc("vpp", foreign("vpp")), svc("other", foreign("other")), svc("empty", foreign("")),
 			slice("s1"), slice("s2", headless), node("node-a"))
@@ -101,7 +103,7 @@ func TestLabels(t *testing.T) {
 		api.put(svc("plain", foreign("vpp")))
 		api.put(svc("vpp"))
 		api.put(slice("s1", headless))
-		api.put(slice("s2", func(s *discoveryv1.EndpointSlice) { s.Labels[LabelServiceProxyName] = "other" })) // counts on Services only
+		api.put(slice("s2", func(s *discoveryv1.EndpointSlice) { s.Labels[resolve.LabelServiceProxyName] = "other" })) // counts on Services only
 		eventuallyHas(t, w.sink, tc.then...)
 		w.stop()
 	}
@@ -119,7 +121,7 @@ func TestSyncedOnlyAfterTheReceiverHasEverything(t *testing.T) {
 	s := newSink()
 	release := make(chan struct{})
 	s.hold = release
-	w := startWithSink(t, api, Selection{}, s)
+	w := startWithSink(t, api, resolve.Selection{}, s)
 	eventually(t, long, "caches full", func() bool {
 		return w.informers[0].HasSynced() && w.informers[1].HasSynced() && w.informers[2].HasSynced()
 	})
@@ -141,7 +143,7 @@ func TestSyncedWaitsForEachKind(t *testing.T) {
 	t.Parallel()
 	api := newFakeAPI(t, svc("web"), slice("web-1"), node("node-a"))
 	api.refuse(apierrors.NewServiceUnavailable("etcd is away"), "list endpointslices")
-	w := startKubernetes(t, api, Selection{})
+	w := startKubernetes(t, api, resolve.Selection{})
 	eventuallyHas(t, w.sink, "Node node-a", "Service default/web")
 	eventually(t, long, "a problem", func() bool { return len(w.Status().Problems) == 1 })
 	st := w.Status()
@@ -174,7 +176,7 @@ func TestForbidden(t *testing.T) {
 			t.Parallel()
 			api := newFakeAPI(t, svc("web"), slice("web-1"), node("node-a"))
 			api.refuse(forbidden("discovery.k8s.io", "endpointslices"), tc.requests...)
-			w := startKubernetes(t, api, Selection{})
+			w := startKubernetes(t, api, resolve.Selection{})
 			eventually(t, long, "a problem", func() bool { return len(w.Status().Problems) > 0 })
 			// It stays one sentence, logged once, through retries.
 			eventually(t, long, "a retry", func() bool { return api.called("list endpointslices") >= 2 && w.Status().Synced == tc.synced })
@@ -197,7 +199,7 @@ func TestForbidden(t *testing.T) {
 func TestDeletedWhileTheWatchWasBroken(t *testing.T) {
 	t.Parallel()
 	api := newFakeAPI(t, svc("web"), svc("api"), slice("web-1"), node("node-a"))
-	w := startKubernetes(t, api, Selection{}).untilSynced(t)
+	w := startKubernetes(t, api, resolve.Selection{}).untilSynced(t)
 	away := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	api.refuse(away, "list services", "list endpointslices", "list nodes", "watch services", "watch endpointslices", "watch nodes")
 	api.breakWatches()
@@ -309,7 +311,7 @@ func TestOddWatchEvents(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			api := newFakeAPI(t, svc("web"), node("node-a"))
-			w := startKubernetes(t, api, Selection{}).untilSynced(t)
+			w := startKubernetes(t, api, resolve.Selection{}).untilSynced(t)
 			tc.odd(api.open()["Service"])
 			if tc.count != "" {
 				eventually(t, long, "counted", func() bool { return w.Status().Counts[tc.count] > 0 })
@@ -325,7 +327,7 @@ func TestOddWatchEvents(t *testing.T) {
 
 func TestOwnNodeIsMissing(t *testing.T) {
 	api := newFakeAPI(t, node("node-b"))
-	w := startKubernetes(t, api, Selection{}).untilSynced(t)
+	w := startKubernetes(t, api, resolve.Selection{}).untilSynced(t)
 	if p := w.Status().Problems; len(p) != 1 || !strings.HasPrefix(p[0], `there is no Node "node-a": no endpoint counts as local`) {
 		t.Errorf("problems: %q", p)
 	}
@@ -341,7 +343,7 @@ func TestKubernetesConfig(t *testing.T) {
 	for want, cfg := range map[string]KubernetesConfig{
 		"no client":        {NodeName: "node-a"},
 		"no node name":     {Client: newFakeAPI(t)},
-		`proxy name "a b"`: {Client: newFakeAPI(t), NodeName: "node-a", Selection: Selection{ProxyName: "a b"}},
+		`proxy name "a b"`: {Client: newFakeAPI(t), NodeName: "node-a", Selection: resolve.Selection{ProxyName: "a b"}},
 	} {
 		if _, err := NewKubernetes(cfg, newSink(), log); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, wanted %s", err, want)

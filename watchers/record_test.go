@@ -18,6 +18,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"calico-vpp-services/services/resolve"
 )
 
 // recording is a Record on a fake API server.
@@ -60,7 +62,7 @@ func (r *recording) end(t *testing.T) error {
 func TestRecordAndReplay(t *testing.T) {
 	t.Parallel()
 	api := newFakeAPI(t, svc("web"), svc("gone"), slice("web-1"), node("node-a"), node("node-b"),
-		svc("other", func(s *corev1.Service) { s.Labels = map[string]string{LabelServiceProxyName: "other"} }))
+		svc("other", func(s *corev1.Service) { s.Labels = map[string]string{resolve.LabelServiceProxyName: "other"} }))
 	r := startRecord(t, api)
 	eventually(t, long, "recording", func() bool { return r.log.count("recording what changes") == 1 && api.watching() })
 	api.put(svc("web", func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.1"} }))
@@ -120,7 +122,7 @@ func TestRecordTheRealRecording(t *testing.T) {
 	r := startRecord(t, api)
 	eventually(t, long, "recording", func() bool { return r.log.count("recording what changes") == 1 && api.watching() })
 	lines := 0
-	p := Replay{Name: "r", Selection: Selection{}}
+	p := Replay{Name: "r", Selection: resolve.Selection{}}
 	for rec, err := range p.Events(strings.NewReader(data)) {
 		if err != nil {
 			t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
 )
 
 // maxLine is the longest line of a recording that is read; the API server itself
@@ -35,7 +36,7 @@ type Replay struct {
 	// Name names the recording in messages.
 	Name string
 	// Selection says which objects are ours; others are deleted ones.
-	Selection Selection
+	Selection resolve.Selection
 	// Warn is told what is passed over and may have been meant.
 	Warn func(string)
 }
@@ -91,21 +92,6 @@ func (p *Replay) Events(r io.Reader) iter.Seq2[Recorded, error] {
 			}
 		}
 	}
-}
-
-// ReadRecording calls fn for each event of r, up to the first error: fn's, or
-// that of a line which cannot be used.
-func ReadRecording(r io.Reader, name string, fn func(Recorded) error, warn func(string)) error {
-	p := Replay{Name: name, Warn: warn}
-	for rec, err := range p.Events(r) {
-		if err != nil {
-			return err
-		}
-		if err := fn(rec); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // parse reads one line. ok is false for one that means nothing here.

@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
 )
 
 // replay applies a recording to a sink and returns what was complained about.
@@ -37,15 +38,18 @@ func replay(t *testing.T, p Replay, text string) (s *sink, errs, warnings []stri
 func TestReplayOfARealRecording(t *testing.T) {
 	s := newSink()
 	lines := 0
-	err := ReadRecording(strings.NewReader(readTestdata(t)), "recorded-watch.jsonl", func(r Recorded) error {
+	p := Replay{Name: "recorded-watch.jsonl", Warn: func(w string) { t.Error(w) }}
+	for r, err := range p.Events(strings.NewReader(readTestdata(t))) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		lines++
 		if r.Line != lines || r.Event.Source != SourceReplay {
 			t.Errorf("event %d is %+v", lines, r)
 		}
-		return s.Send(context.Background(), r.Event)
-	}, func(w string) { t.Error(w) })
-	if err != nil {
-		t.Fatal(err)
+		if err := s.Send(t.Context(), r.Event); err != nil {
+			t.Fatal(err)
+		}
 	}
 	want := []string{
 		// db-ndspv, of a headless Service, is not ours.
@@ -92,7 +96,7 @@ func TestReplayLines(t *testing.T) {
 		{name: "deleted", text: addWeb + "\n" + deleteWeb},
 		{name: "label that gives it to another proxy", text: addWeb + "\n" + foreign},
 		{name: "label that gives it to us", text: addWeb + "\n" + strings.Replace(foreign, `name":""`, `name":"vpp"`, 1),
-			replay: Replay{Selection: Selection{ProxyName: "vpp"}}, want: []string{"Service default/web"}},
+			replay: Replay{Selection: resolve.Selection{ProxyName: "vpp"}}, want: []string{"Service default/web"}},
 		{name: "slice becomes headless", text: addSlice + "\n" + headless},
 		{name: "bookmarks are silent", text: `{"type":"BOOKMARK","object":{"kind":"Service","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}` + "\n" + addWeb,
 			want: []string{"Service default/web"}},
@@ -168,22 +172,17 @@ func compareLines(t *testing.T, what string, got, want []string) {
 	}
 }
 
-func TestReadRecordingStopsAtTheFirstError(t *testing.T) {
-	broken := errors.New("disk on fire")
-	stop := errors.New("enough")
-	none := func(Recorded) error { return nil }
-	for _, tc := range []struct {
-		name string
-		err  error
-		want string
-	}{
-		{"bad line", ReadRecording(strings.NewReader("x\n"+addWeb), "a", func(Recorded) error { t.Error("called"); return nil }, nil), "a:1: no valid JSON"},
-		{"reader", ReadRecording(iotest.ErrReader(broken), "a", none, nil), "a:1: disk on fire"},
-		{"receiver", ReadRecording(strings.NewReader(addWeb+"\nx"), "a", func(Recorded) error { return stop }, nil), "enough"},
-	} {
-		if tc.err == nil || !strings.HasPrefix(tc.err.Error(), tc.want) {
-			t.Errorf("%s: got %v, wanted %s", tc.name, tc.err, tc.want)
+// TestABrokenReaderIsTheLastError: there is nothing behind it to go on with.
+func TestABrokenReaderIsTheLastError(t *testing.T) {
+	p := Replay{Name: "a"}
+	n := 0
+	for _, err := range p.Events(iotest.ErrReader(errors.New("disk on fire"))) {
+		if n++; err == nil || err.Error() != "a:1: disk on fire" {
+			t.Errorf("got %v", err)
 		}
+	}
+	if n != 1 {
+		t.Errorf("%d errors", n)
 	}
 }
 

@@ -23,9 +23,14 @@ type claimFlags struct {
 	serviceCIDRs []string
 	virtualCIDRs []string
 	externalIPs  bool
-	allowed      []string
-	exempt       []string
-	protected    []string
+	// prefixes that external and load balancer IPs may be in, or may not
+	externalAllowed, externalDenied         []string
+	loadBalancerAllowed, loadBalancerDenied []string
+	exempt                                  []string
+	refuseNode                              bool
+	protected                               []string
+	proxyName                               string
+
 	sourceRanges string
 	ownership    string
 	reject       string
@@ -33,14 +38,19 @@ type claimFlags struct {
 
 func (c *claimFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&c.nodePorts, "nodeport-addresses", []string{"primary"}, "addresses of this node that serve node ports: primary, all, or CIDRs")
-	f.StringSliceVar(&c.serviceCIDRs, "service-cidr", nil, "prefix of ClusterIPs, may be repeated (default: the ServiceCIDR objects)")
+	f.StringSliceVar(&c.nodePorts, resolve.FlagNodePortAddresses, []string{"primary"}, "addresses of this node that serve node ports: primary, all, or CIDRs")
+	f.StringSliceVar(&c.serviceCIDRs, resolve.FlagServiceCIDRs, nil, "prefix of ClusterIPs beside those of the ServiceCIDR objects, may be repeated; needed where there are no such objects")
 	f.StringSliceVar(&c.virtualCIDRs, "virtual-cidr", nil, "prefix of addresses that only Services have, such as an announced pool of load balancer IPs: what is unserved in it is refused")
-	f.BoolVar(&c.externalIPs, "external-ips", true, "serve spec.externalIPs of Services")
-	f.StringSliceVar(&c.allowed, "external-ips-allowed", nil, "prefixes that externalIPs may be in (default: any)")
-	f.StringSliceVar(&c.exempt, "guard-exempt", nil, "prefixes in which external and load balancer IPs may be service or pod addresses")
-	f.StringSliceVar(&c.protected, "protected-node-ports", portNames(resolve.DefaultProtectedNodePorts()), "ports of this node's own addresses that no external or load balancer IP may take")
-	f.StringVar(&c.sourceRanges, "load-balancer-source-ranges", string(resolve.SourceRangesRefuse), "load balancer IPs whose Service restricts its clients, which VPP cannot do: refuse, ignore")
+	f.BoolVar(&c.externalIPs, resolve.FlagExternalIPs, true, "serve spec.externalIPs of Services")
+	f.StringSliceVar(&c.externalAllowed, resolve.FlagExternalIPsAllowed, nil, "prefixes that externalIPs may be in (default: any)")
+	f.StringSliceVar(&c.externalDenied, resolve.FlagExternalIPsDenied, nil, "prefixes that externalIPs may not be in, even if allowed (default: none)")
+	f.StringSliceVar(&c.loadBalancerAllowed, resolve.FlagLoadBalancerIPsAllowed, nil, "prefixes that load balancer IPs may be in (default: any)")
+	f.StringSliceVar(&c.loadBalancerDenied, resolve.FlagLoadBalancerIPsDenied, nil, "prefixes that load balancer IPs may not be in, even if allowed (default: none)")
+	f.StringSliceVar(&c.exempt, resolve.FlagGuardExempt, nil, "prefixes in which external and load balancer IPs may be service or pod addresses")
+	f.BoolVar(&c.refuseNode, resolve.FlagRefuseNodeAddresses, false, "refuse external and load balancer IPs that are this node's own addresses, on any port")
+	f.StringSliceVar(&c.protected, resolve.FlagProtectedNodePorts, portNames(resolve.DefaultProtectedNodePorts()), "ports of this node's own addresses that no external or load balancer IP may take")
+	f.StringVar(&c.sourceRanges, resolve.FlagSourceRanges, string(resolve.SourceRangesRefuse), "load balancer IPs whose Service restricts its clients, which VPP cannot do: refuse, ignore")
+	f.StringVar(&c.proxyName, resolve.FlagServiceProxyName, "", "serve the Services with this value of the label "+resolve.LabelServiceProxyName+" (default: those without the label)")
 	f.StringVar(&c.ownership, "ownership", string(book.Latest), "which of several Services gets a shared address and port: the latest created, or the oldest")
 	f.StringVar(&c.reject, "reject-unserved", "auto", "refuse at once what goes to an unserved service address, by routes: on, off, or auto, which is on in mode standalone")
 }
@@ -57,23 +67,30 @@ func (c *claimFlags) apply(cfg *services.Config, mode string) error {
 	o := &cfg.Resolve
 	var err error
 	o.NodePortAddresses, err = resolve.ParseNodePortAddresses(c.nodePorts)
-	note("nodeport-addresses", err)
-	o.ServiceCIDRs, err = prefixes(c.serviceCIDRs)
-	note("service-cidr", err)
-	cfg.VirtualCIDRs, err = prefixes(c.virtualCIDRs)
-	note("virtual-cidr", err)
-	o.ExternalIPs = c.externalIPs
-	o.ExternalIPsAllowed, err = prefixes(c.allowed)
-	note("external-ips-allowed", err)
-	o.GuardExempt, err = prefixes(c.exempt)
-	note("guard-exempt", err)
+	note(resolve.FlagNodePortAddresses, err)
+	for _, p := range []struct {
+		flag string
+		list []string
+		into *[]netip.Prefix
+	}{
+		{resolve.FlagServiceCIDRs, c.serviceCIDRs, &o.ServiceCIDRs},
+		{"virtual-cidr", c.virtualCIDRs, &cfg.VirtualCIDRs},
+		{resolve.FlagExternalIPsAllowed, c.externalAllowed, &o.ExternalIPsAllowed},
+		{resolve.FlagExternalIPsDenied, c.externalDenied, &o.ExternalIPsDenied},
+		{resolve.FlagLoadBalancerIPsAllowed, c.loadBalancerAllowed, &o.LoadBalancerIPsAllowed},
+		{resolve.FlagLoadBalancerIPsDenied, c.loadBalancerDenied, &o.LoadBalancerIPsDenied},
+		{resolve.FlagGuardExempt, c.exempt, &o.GuardExempt},
+	} {
+		*p.into, err = resolve.ParsePrefixes(p.list)
+		note(p.flag, err)
+	}
+	o.ExternalIPs, o.RefuseNodeAddresses, o.ServiceProxyName = c.externalIPs, c.refuseNode, c.proxyName
 	o.ProtectedNodePorts, err = ports(c.protected)
-	note("protected-node-ports", err)
-	switch p := resolve.SourceRangesPolicy(c.sourceRanges); p {
-	case resolve.SourceRangesRefuse, resolve.SourceRangesIgnore:
-		o.SourceRanges = p
-	default:
-		note("load-balancer-source-ranges", fmt.Errorf("%q: accepted values are refuse, ignore", c.sourceRanges))
+	note(resolve.FlagProtectedNodePorts, err)
+	o.SourceRanges, err = resolve.ParseSourceRangesPolicy(c.sourceRanges)
+	note(resolve.FlagSourceRanges, err)
+	if err := o.Validate(); err != nil {
+		errs = append(errs, err) // it names the flags
 	}
 	cfg.Ownership, err = book.ParsePolicy(c.ownership)
 	note("ownership", err)
@@ -89,20 +106,6 @@ func (c *claimFlags) apply(cfg *services.Config, mode string) error {
 		note("reject-unserved", fmt.Errorf("%q: accepted values are auto, on, off", c.reject))
 	}
 	return errors.Join(errs...)
-}
-
-func prefixes(list []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	var errs []error
-	for _, s := range list {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%q: wanted address/length, such as 198.51.100.0/24", s))
-			continue
-		}
-		out = append(out, p.Masked())
-	}
-	return out, errors.Join(errs...)
 }
 
 func ports(list []string) ([]uint16, error) {

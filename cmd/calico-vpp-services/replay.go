@@ -18,6 +18,7 @@ import (
 	"calico-vpp-services/inspect"
 	"calico-vpp-services/services"
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
 	"calico-vpp-services/vpplink"
 	"calico-vpp-services/watchers"
 )
@@ -97,7 +98,7 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string, log *logrus.Entr
 	}
 	// The whole input is read first: a broken line is no reason to leave half
 	// a recording in VPP.
-	events, err := readRecordings(cmd.InOrStdin(), files, watchers.Selection{ProxyName: cfg.Resolve.ServiceProxyName}, log)
+	events, err := readRecordings(cmd.InOrStdin(), files, resolve.Selection{ProxyName: cfg.Resolve.ServiceProxyName}, log)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string, log *logrus.Entr
 	return errors.Join(playErr, res.print(cmd.OutOrStdout()))
 }
 
-func readRecordings(stdin io.Reader, files []string, sel watchers.Selection, log *logrus.Entry) ([]model.Event, error) {
+func readRecordings(stdin io.Reader, files []string, sel resolve.Selection, log *logrus.Entry) ([]model.Event, error) {
 	var events []model.Event
 	for _, name := range files {
 		err := func() error {

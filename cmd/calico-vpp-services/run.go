@@ -22,6 +22,7 @@ import (
 	"calico-vpp-services/metrics"
 	"calico-vpp-services/services"
 	"calico-vpp-services/services/health"
+	"calico-vpp-services/services/resolve"
 	"calico-vpp-services/watchers"
 )
 
@@ -67,7 +68,7 @@ func (i *inputFlags) open(cfg *services.Config) (*input, error) {
 // serve has the agent's server fed.
 func (in *input) serve(a *agent, cfg *services.Config) error {
 	log := a.log.WithField("part", "watchers")
-	selection := watchers.Selection{ProxyName: cfg.Resolve.ServiceProxyName}
+	selection := resolve.Selection{ProxyName: cfg.Resolve.ServiceProxyName}
 	if in.client == nil {
 		fc := watchers.DefaultFilesConfig(in.path)
 		fc.Selection = selection
@@ -152,7 +153,7 @@ func (o *runOptions) config() (services.Config, error) {
 	cfg := services.DefaultConfig("")
 	cfg.ResyncPeriod, cfg.CleanupOnExit, cfg.APIServerGrace = o.resync, o.cleanup, o.grace
 	cfg.Dataplane.Interfaces, cfg.Dataplane.PodInterfaces, cfg.Dataplane.SNAT = o.interfaces, o.pods, o.snat
-	exclude, err := prefixes(o.exclude)
+	exclude, err := resolve.ParsePrefixes(o.exclude)
 	if err != nil {
 		err = fmt.Errorf("--snat-exclude: %w", err)
 	}

@@ -75,7 +75,7 @@ func TestOwner(t *testing.T) {
 		{"L4 a ClusterIP is never taken away", Latest, a(model.KindClusterIP, 1, 5), b(model.KindExternalIP, 9, 6), "shop/a", "shop/b"},
 		{"ClusterIP before NodePort", Latest, a(model.KindNodePort, 9, 5), b(model.KindClusterIP, 1, 6), "shop/b", "shop/a"},
 		{"L6 a nodePort is not taken by an externalIP", Latest, a(model.KindNodePort, 1, 5), b(model.KindExternalIP, 9, 6), "shop/a", "shop/b"},
-		{"L9 a nodePort is not taken by a hostPort", Latest, a(model.KindNodePort, 1, 5), b(model.KindHostPort, 9, 6), "shop/a", "shop/b"},
+		{"a nodePort is not taken by a hostPort", Latest, a(model.KindNodePort, 1, 5), b(model.KindHostPort, 9, 6), "shop/a", "shop/b"},
 		{"an externalIP is not taken by a hostPort", Latest, a(model.KindExternalIP, 1, 5), b(model.KindHostPort, 9, 6), "shop/a", "shop/b"},
 		{"L2 load balancer and external IP are equals", Latest, a(model.KindLoadBalancer, 1, 5), b(model.KindExternalIP, 2, 6), "shop/b", "shop/a"},
 		{"an unserved owner keeps its key", Latest, a(model.KindExternalIP, 1, 5), b(model.KindExternalIP, 2, 0), "shop/b", "shop/a"},

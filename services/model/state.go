@@ -34,6 +34,11 @@ type TranslationState struct {
 	Service ServiceID `json:"service"`
 	Kind    string    `json:"kind"`
 	State   State     `json:"state"`
+	// Unserved is why there is nothing to send to, while the state is unserved:
+	// reject, because nothing usable exists anywhere, or drop, because a Local
+	// policy leaves out what exists on other nodes. VPP refuses both alike
+	// (service-semantics.md E2).
+	Unserved string `json:"unserved,omitempty"`
 	// VPPID is VPP's id of the translation; null while VPP has none.
 	VPPID *uint32 `json:"vppID"`
 	// LBType is default or maglev.

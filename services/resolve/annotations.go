@@ -16,7 +16,8 @@ import (
 const (
 	// AnnotationLBType is one of ecmp (the default), maglev, and maglevdsr,
 	// which is maglev without NAT: backends get the packet as it was sent to
-	// the VIP, and answer the client themselves.
+	// the VIP, and answer the client themselves. Where they cannot, because their
+	// port is another or the VIP is the node's, it is maglev.
 	AnnotationLBType = "cni.projectcalico.org/vppLBType"
 	// AnnotationHashConfig is a list, separated by commas, of the packet fields
 	// that choose the backend: srcport, dstport, srcaddr, dstaddr, iproto, and

@@ -31,7 +31,7 @@ func (r *resolver) claim(i int, proto types.Protocol, port uint16, v *vip, c cho
 			Proto:    proto,
 			IP:       v.addr,
 			Port:     port,
-			Backends: c.backends,
+			Backends: r.addressed(i, port, v, c.backends),
 			IsRealIP: v.real,
 			LBType:   r.balance.lbType,
 			Hash:     r.balance.hash,
@@ -40,6 +40,34 @@ func (r *resolver) claim(i int, proto types.Protocol, port uint16, v *vip, c cho
 		LocalPolicy: c.localPolicy,
 		HasLocal:    c.hasLocal,
 	}})
+}
+
+// addressed returns backends as the Service wants packets for them addressed. Without
+// NAT (maglevdsr) a packet arrives as it was sent, so a backend must have the
+// address and the port of the key. Where it cannot, every backend of the key
+// gets NAT, for part of the flows would be lost otherwise, and the author hears
+// of it: the address of a node port is the node's own, which no pod has, and
+// a backend may listen on another port.
+func (r *resolver) addressed(i int, port uint16, v *vip, backends []types.Backend) []types.Backend {
+	if !r.balance.noNAT {
+		return backends
+	}
+	refuse := func(format string, args ...any) []types.Backend {
+		r.problems.add(model.ReasonUnsupported, "metadata.annotations["+AnnotationLBType+"]",
+			"maglevdsr, which rewrites nothing, is not possible for "+format+"; maglev with NAT is used there", args...)
+		return backends
+	}
+	if v.kind == model.KindNodePort {
+		return refuse("the node port of %s: no endpoint has the node's address", fieldAt("spec.ports", i, ""))
+	}
+	if j := slices.IndexFunc(backends, func(b types.Backend) bool { return b.Port != port }); j >= 0 {
+		return refuse("%s: clients send to port %d and endpoints have port %d", fieldAt("spec.ports", i, ""), port, backends[j].Port)
+	}
+	out := slices.Clone(backends) // other claims share them
+	for j := range out {
+		out[j].NoNAT = true
+	}
+	return out
 }
 
 // sortedClaims returns one claim for each key. Where a Service claims a key more

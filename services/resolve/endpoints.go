@@ -84,14 +84,14 @@ type sets struct {
 
 // categorise makes the sets of a Service port from its endpoints, which are
 // sorted and have each ip:port once. Ready and terminating ones are never mixed
-// (C6). noNAT is what the Service wants of its backends.
-func categorise(list []endpoint, noNAT bool) sets {
+// (C6).
+func categorise(list []endpoint) sets {
 	isReady := func(e *endpoint) bool { return e.ready }
 	topologyOK := byTopology(list)
 	backends := func(keep func(*endpoint) bool, of func(*endpoint) bool) (out []types.Backend) {
 		for i := range list {
 			if e := &list[i]; keep(e) && of(e) {
-				out = append(out, types.Backend{IP: e.addr.Addr(), Port: e.addr.Port(), NoNAT: noNAT})
+				out = append(out, types.Backend{IP: e.addr.Addr(), Port: e.addr.Port()})
 			}
 		}
 		return out
@@ -117,13 +117,6 @@ type choice struct {
 	localPolicy, hasLocal bool
 }
 
-// anything tells whether the Service port has a usable endpoint on any node.
-func (s *sets) anything() bool { return len(s.cluster) > 0 }
-
-// missesLocal tells whether a Local policy leaves nothing here although there is
-// something elsewhere: a DROP, and counted by M6.
-func (s *sets) missesLocal() bool { return len(s.local) == 0 && s.anything() }
-
 // choose returns the set of a frontend under a Cluster or a Local policy. With nothing to
 // send to, a client is refused at once, unless other nodes have what it looks
 // for: then it should time out here and try one of those (D3, D5, E1, E2).
@@ -132,7 +125,7 @@ func (s *sets) choose(local bool) choice {
 		return choice{backends: s.cluster}
 	}
 	c := choice{backends: s.local, localPolicy: true, hasLocal: len(s.local) > 0}
-	if s.missesLocal() {
+	if !c.hasLocal && len(s.cluster) > 0 { // there is something on other nodes
 		c.unserved = model.Drop
 	}
 	return c
@@ -141,7 +134,7 @@ func (s *sets) choose(local bool) choice {
 // chooseOrCluster is choose for externalIPs and load balancer IPs, which cnat
 // can give but one set for all clients (design.md 9). Without local endpoints that
 // is the cluster set: pods and the host are entitled to it (D6, D7), and the
-// health port and the withdrawn route steer outsiders away (J2, G16).
+// health port steers outsiders away (J2), as will a withdrawn route (G16).
 func (s *sets) chooseOrCluster(local bool) choice {
 	c := s.choose(local)
 	if len(c.backends) == 0 {

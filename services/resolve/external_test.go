@@ -4,7 +4,9 @@
 package resolve
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,7 +121,7 @@ func TestExternalAddresses(t *testing.T) {
 		{"G6 source ranges cannot be kept: the address is not served", func(s *state) {
 			s.loadBalancer("198.51.100.1")
 			ranges(s, "10.0.0.0/8")
-		}, web(both) + nodeBoth, []string{"198.51.100.1 | loadBalancerSourceRanges"}},
+		}, web(both) + nodeBoth, []string{"198.51.100.1 | --load-balancer-source-ranges"}},
 		{"G6 unless the operator says so", func(s *state) {
 			s.loadBalancer("198.51.100.1")
 			ranges(s, "10.0.0.0/8")
@@ -139,7 +141,7 @@ func TestExternalAddresses(t *testing.T) {
 		{"G12 external IPs are switched off", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"203.0.113.9"}
 			s.Options.ExternalIPs = false
-		}, web(both), []string{"spec.externalIPs | externalIPs"}},
+		}, web(both), []string{"spec.externalIPs | --external-ips)"}},
 		{"L10 the same address twice is one claim", func(s *state) {
 			s.loadBalancer("198.51.100.1")
 			s.svc.Spec.ExternalIPs = []string{"198.51.100.1", "198.51.100.1"}
@@ -153,24 +155,24 @@ func TestExternalAddresses(t *testing.T) {
 		{"scenario 15: an address of the node, on a protected port", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"192.0.2.11"}
 			s.svc.Spec.Ports[0].Port = 6443
-		}, "ClusterIP TCP;10.96.0.10;6443 " + both, []string{"192.0.2.11 | 6443 | protectedNodePorts"}},
+		}, "ClusterIP TCP;10.96.0.10;6443 " + both, []string{"192.0.2.11 | 6443 | --protected-node-ports"}},
 		{"scenario 15, L5: an address of the node, on another port: that port only, and real", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"192.0.2.11"}
 		}, web(both) + ext("192.0.2.11", both+" real"), nil},
 		{"scenario 15: inside the service CIDRs", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"10.96.0.1"}
-		}, web(both), []string{"10.96.0.1 | serviceCIDRs"}},
+		}, web(both), []string{"10.96.0.1 | --service-cidr, --guard-exempt"}},
 		{"scenario 15: a pod's address", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"10.244.1.5"}
 			s.Options.IsPodAddress = func(a netip.Addr) bool { return a == netip.MustParseAddr("10.244.1.5") }
-		}, web(both), []string{"10.244.1.5 | pod | guardExempt"}},
+		}, web(both), []string{"10.244.1.5 | pod | --guard-exempt"}},
 		{"scenario 15: not in the allow-list", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"203.0.113.9", "198.51.100.9"}
 			s.Options.ExternalIPsAllowed = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
-		}, web(both) + ext("198.51.100.9", both), []string{"203.0.113.9 | externalIPsAllowed"}},
+		}, web(both) + ext("198.51.100.9", both), []string{"203.0.113.9 | --external-ips-allowed"}},
 		{"a load balancer IP has no right to a service address either", func(s *state) {
 			s.loadBalancer("10.96.0.1")
-		}, web(both) + nodeBoth, []string{"status.loadBalancer.ingress[0] | 10.96.0.1 | serviceCIDRs"}},
+		}, web(both) + nodeBoth, []string{"status.loadBalancer.ingress[0] | 10.96.0.1 | --service-cidr, --guard-exempt"}},
 		{"the operator can widen the guard", func(s *state) {
 			s.svc.Spec.ExternalIPs = []string{"10.96.0.1"}
 			s.Options.GuardExempt = []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")}
@@ -183,6 +185,7 @@ func TestAffinity(t *testing.T) {
 	sticky := func(s *state) { s.svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
 	note := func(s *state, key, value string) { s.svc.Annotations[key] = value }
 	const maglevHash = both + " lb=maglev hash=srcaddr"
+	const dsr = "-> 10.244.1.1:8080! 10.244.2.1:8080! lb=maglev\n"
 	runRules(t, []rule{
 		{"H1 ClientIP is maglev by client address (scenario 72)", sticky, web(maglevHash), nil},
 		{"H2 the default time-out is not worth a word", func(s *state) {
@@ -204,13 +207,70 @@ func TestAffinity(t *testing.T) {
 		}, web(both + " hash=srcport"), []string{"sessionAffinity"}},
 		{"maglev by annotation", func(s *state) { note(s, AnnotationLBType, "maglev") }, web(both + " lb=maglev"), nil},
 		{"ecmp is the default", func(s *state) { note(s, AnnotationLBType, " ecmp ") }, web(both), nil},
-		{"maglevdsr does not rewrite", func(s *state) { note(s, AnnotationLBType, "maglevdsr") }, web("-> 10.244.1.1:8080! 10.244.2.1:8080! lb=maglev"), nil},
+		{"maglevdsr does not rewrite", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.svc.Spec.Ports[0].Port = 8080
+			s.svc.Spec.ExternalIPs = []string{"198.51.100.1"}
+		}, "ClusterIP TCP;10.96.0.10;8080 " + dsr + "ExternalIP TCP;198.51.100.1;8080 " + dsr, nil},
+		{"maglevdsr cannot change the port: it is maglev then, and told once", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.svc.Spec.ExternalIPs = []string{"198.51.100.1"}
+		}, web(both+" lb=maglev") + ext("198.51.100.1", both+" lb=maglev"),
+			[]string{"Unsupported | metadata.annotations[cni.projectcalico.org/vppLBType] | maglevdsr | spec.ports[0] | port 80 | port 8080"}},
+		{"maglevdsr where one endpoint has another port: maglev for all of them", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.Slices = append(s.Slices, slice("web-2", "c:r", port("http", 80)))
+		}, web("-> 10.244.1.1:8080 10.244.1.2:80 10.244.2.1:8080 lb=maglev"), []string{"maglevdsr | port 8080"}},
+		{"maglevdsr is not for node ports, whatever their number", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.loadBalancer("198.51.100.1")
+			s.svc.Spec.Ports[0].Port, s.svc.Spec.Ports[0].NodePort = 8080, 8080
+		}, "ClusterIP TCP;10.96.0.10;8080 " + dsr + "NodePort TCP;192.0.2.11;8080 " + both + " lb=maglev real\n" + "LoadBalancer TCP;198.51.100.1;8080 " + dsr,
+			[]string{"Unsupported | vppLBType | node port of spec.ports[0]"}},
+		{"maglevdsr with nothing to send to is nobody's mistake", func(s *state) {
+			note(s, AnnotationLBType, "maglevdsr")
+			s.endpoints("a:n")
+		}, web("-> none lb=maglev reject"), nil},
 		{"a hash of several fields", func(s *state) { note(s, AnnotationHashConfig, "dstaddr, srcaddr,iproto") }, web(both + " hash=srcaddr,dstaddr,iproto"), nil},
 		{"scenario 70: a typo is told, and means the default", func(s *state) { note(s, AnnotationLBType, "mglv") }, web(both),
 			[]string{"AnnotationRefused | vppLBType | mglv | ecmp | maglevdsr"}},
 		{"a wrong hash field is told", func(s *state) { note(s, AnnotationHashConfig, "srcaddr,source") }, web(both),
 			[]string{"AnnotationRefused | vppHashConfig | source | srcport"}},
 	})
+}
+
+// TestJ4HealthAddresses: the selected addresses of a family; nowhere, if the
+// node has none of those.
+func TestJ4HealthAddresses(t *testing.T) {
+	for _, tc := range []struct{ selected, want string }{
+		{"primary", "IPv4 [192.0.2.11] IPv6 [2001:db8::11] "},
+		{"all", "IPv4 [0.0.0.0] IPv6 [::] "},
+		{"192.0.2.0/24", "IPv4 [192.0.2.11] IPv6 [::] "}, // the other family is not restricted
+		{"203.0.113.0/24", "IPv4 [] IPv6 [::] "},
+		{"203.0.113.0/24,2001:db8:9::/64", "IPv4 [] IPv6 [] "},
+	} {
+		s := newState().dual().loadBalancer().local(false, true)
+		s.svc.Spec.HealthCheckNodePort = 32000
+		selected, err := ParseNodePortAddresses(strings.Split(tc.selected, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Options.NodePortAddresses = selected
+		got := ""
+		if h := checkedService(t, s.Input).Health; h != nil {
+			for _, f := range h.Families {
+				got += fmt.Sprintf("%s %v ", f.Family, f.Addresses)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, wanted %q", tc.selected, got, tc.want)
+		}
+	}
+	s := newState().loadBalancer().local(false, true)
+	s.svc.Spec.HealthCheckNodePort, s.Node.Addresses = 32000, nil
+	if h := checkedService(t, s.Input).Health; h == nil || len(h.Families) != 1 || len(h.Families[0].Addresses) > 0 {
+		t.Errorf("before the node's addresses are known: %+v", h)
+	}
 }
 
 // TestHealth has the rules J1 and J3.

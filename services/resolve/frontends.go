@@ -167,7 +167,7 @@ func (r *resolver) externalIPs() []string {
 	list := r.in.Service.Spec.ExternalIPs
 	if len(list) > 0 && !r.in.Options.ExternalIPs {
 		r.problems.add(model.ReasonAddressRefused, "spec.externalIPs",
-			"external IPs are switched off (setting %s); none is served", SettingExternalIPs)
+			"external IPs are switched off (--%s); none is served", FlagExternalIPs)
 		return nil
 	}
 	return list

@@ -14,7 +14,7 @@ import (
 
 // admits tells whether a Service has a right to a load balancer or external IP,
 // which somebody wrote down without asking the API server (scenario 15,
-// CVE-2020-8554). If not, a Problem names address, rule and setting.
+// CVE-2020-8554). If not, a Problem names address, rule and flag.
 func (r *resolver) admits(kind model.Kind, ip netip.Addr, field string) bool {
 	why := r.in.Options.refuses(kind, ip, r.in.Node.Has(ip))
 	if why != "" {
@@ -29,28 +29,28 @@ func (o *Options) refuses(kind model.Kind, ip netip.Addr, ofNode bool) string {
 		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
 	}
 	allowed, denied := o.ExternalIPsAllowed, o.ExternalIPsDenied
-	allowedName, deniedName := SettingExternalIPsAllowed, SettingExternalIPsDenied
+	allowedName, deniedName := FlagExternalIPsAllowed, FlagExternalIPsDenied
 	if kind == model.KindLoadBalancer {
 		allowed, denied = o.LoadBalancerIPsAllowed, o.LoadBalancerIPsDenied
-		allowedName, deniedName = SettingLoadBalancerIPsAllowed, SettingLoadBalancerIPsDenied
+		allowedName, deniedName = FlagLoadBalancerIPsAllowed, FlagLoadBalancerIPsDenied
 	}
 	why := special(ip)
 	switch {
 	case why != "":
 		return "is " + why + ", which clients elsewhere cannot reach"
 	case in(denied):
-		return fmt.Sprintf("is in a denied prefix (setting %s)", deniedName)
+		return fmt.Sprintf("is in a denied prefix (--%s)", deniedName)
 	case len(allowed) > 0 && !in(allowed):
-		return fmt.Sprintf("is in no allowed prefix (setting %s)", allowedName)
+		return fmt.Sprintf("is in no allowed prefix (--%s)", allowedName)
 	case ofNode && o.RefuseNodeAddresses:
-		return fmt.Sprintf("is an address of this node (setting %s)", SettingRefuseNodeAddresses)
+		return fmt.Sprintf("is an address of this node (--%s)", FlagRefuseNodeAddresses)
 	case in(o.GuardExempt):
 		return ""
 	case in(o.ServiceCIDRs):
-		return fmt.Sprintf("is in the service CIDRs, whose addresses are the API server's to give out (settings %s, %s)",
-			SettingServiceCIDRs, SettingGuardExempt)
+		return fmt.Sprintf("is in the service CIDRs, whose addresses are the API server's to give out (--%s, --%s)",
+			FlagServiceCIDRs, FlagGuardExempt)
 	case !ofNode && o.IsPodAddress != nil && o.IsPodAddress(ip):
-		return fmt.Sprintf("is the address of a pod (setting %s)", SettingGuardExempt)
+		return fmt.Sprintf("is the address of a pod (--%s)", FlagGuardExempt)
 	}
 	return ""
 }
@@ -62,8 +62,8 @@ func (r *resolver) admitsPort(v *vip, port uint16) bool {
 		return true
 	}
 	r.problems.add(model.ReasonAddressRefused, v.field,
-		"%s is an address of this node, and port %d of it is protected (setting %s); it is not served",
-		v.addr, port, SettingProtectedNodePorts)
+		"%s is an address of this node, and port %d of it is protected (--%s); it is not served",
+		v.addr, port, FlagProtectedNodePorts)
 	return false
 }
 
@@ -106,8 +106,8 @@ func (r *resolver) restrictedAddresses(families []family) map[netip.Addr]bool {
 			consequence = "it is not served"
 		}
 		r.problems.add(model.ReasonUnsupported, "spec.loadBalancerSourceRanges",
-			"VPP cannot restrict the clients of load balancer IP %s; %s (setting %s: refuse or ignore)",
-			ip, consequence, SettingSourceRanges)
+			"VPP cannot restrict the clients of load balancer IP %s; %s (--%s: refuse or ignore)",
+			ip, consequence, FlagSourceRanges)
 	}
 	return out
 }

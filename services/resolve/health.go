@@ -27,8 +27,8 @@ type HealthFamily struct {
 	// this node, over all ports and slices; those that terminate are
 	// not among them, even while they are served (J3).
 	LocalEndpoints int
-	// Addresses are where to listen; none means every address of the
-	// family (J4).
+	// Addresses are where to listen; the unspecified one is every address of the
+	// family, and none is nowhere (J4).
 	Addresses []netip.Addr
 }
 

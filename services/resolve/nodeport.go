@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	netutils "k8s.io/utils/net"
 )
 
 // NodePortAddresses selects the addresses of the node on which node ports are
@@ -33,7 +31,7 @@ func ParseNodePortAddresses(list []string) (NodePortAddresses, error) {
 	var n NodePortAddresses
 	var errs []error
 	refuse := func(s, why string) {
-		errs = append(errs, fmt.Errorf("%s: %s%s: %s", SettingNodePortAddresses, quote(s), why, acceptedNodePortAddresses))
+		errs = append(errs, fmt.Errorf("%s%s: %s", quote(s), why, acceptedNodePortAddresses))
 	}
 	for _, s := range list {
 		switch s = strings.TrimSpace(s); s {
@@ -44,9 +42,9 @@ func ParseNodePortAddresses(list []string) (NodePortAddresses, error) {
 		case "localhost": // F3: what a process sends to itself never reaches VPP
 			refuse(s, ": node ports are not served on loopback addresses")
 		default:
-			p, ok := parseCIDR(s)
+			p, err := ParsePrefix(s)
 			switch {
-			case !ok:
+			case err != nil:
 				refuse(s, "")
 			case p.Addr().IsLoopback():
 				refuse(s, ": node ports are not served on loopback addresses")
@@ -60,21 +58,6 @@ func ParseNodePortAddresses(list []string) (NodePortAddresses, error) {
 	}
 	slices.SortFunc(n.CIDRs, netip.Prefix.Compare)
 	return n, errors.Join(errs...)
-}
-
-// String prints the selection as ParseNodePortAddresses reads it.
-func (n NodePortAddresses) String() string {
-	var out []string
-	if n.All {
-		out = append(out, "all")
-	}
-	if n.Primary || n.none() {
-		out = append(out, "primary")
-	}
-	for _, c := range n.CIDRs {
-		out = append(out, c.String())
-	}
-	return strings.Join(out, ",")
 }
 
 // none tells whether n says nothing, which means primary.
@@ -111,20 +94,4 @@ func (n *NodePortAddresses) of(node *Node, v6 bool) []netip.Addr {
 		primary = false // the first of the family only
 	}
 	return out
-}
-
-// parseCIDR reads a prefix as stored objects may have it: with leading zeros, or
-// with host bits (A7).
-func parseCIDR(s string) (netip.Prefix, bool) {
-	_, n, err := netutils.ParseCIDRSloppy(s)
-	if err != nil {
-		return netip.Prefix{}, false
-	}
-	a, ok := netip.AddrFromSlice(n.IP)
-	ones, bits := n.Mask.Size()
-	if bits == 128 && a.Is4In6() { // ::ffff:192.0.2.0/120
-		ones -= 96
-	}
-	p, err := a.Unmap().Prefix(ones)
-	return p, ok && err == nil
 }

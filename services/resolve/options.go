@@ -36,23 +36,50 @@ func ParseSourceRangesPolicy(s string) (SourceRangesPolicy, error) {
 	case SourceRangesRefuse, SourceRangesIgnore:
 		return p, nil
 	}
-	return "", fmt.Errorf("%s %q: accepted values are refuse, ignore", SettingSourceRanges, s)
+	return "", fmt.Errorf("%s: accepted values are refuse, ignore", quote(s))
 }
 
-// The names of settings in Problems: what an operator can turn to allow, or to
-// forbid, what the Problem is about.
+// ParsePrefix reads a prefix from configuration, such as 198.51.100.0/24 or
+// 2001:db8::/64; host bits are cleared. Unlike stored objects, it may not have
+// leading zeros, which people read in two ways, nor IPv4 in IPv6.
+func ParsePrefix(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(strings.TrimSpace(s))
+	if err != nil || p.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%s: wanted address/length, such as 198.51.100.0/24 or 2001:db8::/64", quote(s))
+	}
+	return p.Masked(), nil
+}
+
+// ParsePrefixes is ParsePrefix for a list; all mistakes are reported at once.
+func ParsePrefixes(list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	var errs []error
+	for _, s := range list {
+		p, err := ParsePrefix(s)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, errors.Join(errs...)
+}
+
+// The names of the command's flags that set Options. Problems name them: they are
+// what an operator can turn to allow, or to forbid, what a Problem is about.
 const (
-	SettingSourceRanges           = "loadBalancerSourceRanges"
-	SettingExternalIPs            = "externalIPs"
-	SettingExternalIPsAllowed     = "externalIPsAllowed"
-	SettingExternalIPsDenied      = "externalIPsDenied"
-	SettingLoadBalancerIPsAllowed = "loadBalancerIPsAllowed"
-	SettingLoadBalancerIPsDenied  = "loadBalancerIPsDenied"
-	SettingServiceCIDRs           = "serviceCIDRs"
-	SettingGuardExempt            = "guardExempt"
-	SettingRefuseNodeAddresses    = "refuseNodeAddresses"
-	SettingProtectedNodePorts     = "protectedNodePorts"
-	SettingNodePortAddresses      = "nodePortAddresses"
+	FlagSourceRanges           = "load-balancer-source-ranges"
+	FlagExternalIPs            = "external-ips"
+	FlagExternalIPsAllowed     = "external-ips-allowed"
+	FlagExternalIPsDenied      = "external-ips-denied"
+	FlagLoadBalancerIPsAllowed = "load-balancer-ips-allowed"
+	FlagLoadBalancerIPsDenied  = "load-balancer-ips-denied"
+	FlagServiceCIDRs           = "service-cidr"
+	FlagGuardExempt            = "guard-exempt"
+	FlagRefuseNodeAddresses    = "refuse-node-addresses"
+	FlagProtectedNodePorts     = "protected-node-ports"
+	FlagNodePortAddresses      = "nodeport-addresses"
+	FlagServiceProxyName       = "service-proxy-name"
 )
 
 // Options are the operator's choices about what Services may claim.
@@ -118,25 +145,33 @@ func DefaultProtectedNodePorts() []uint16 { return []uint16{22, 179, 6443, 10250
 // Validate reports every wrong setting at once.
 func (o *Options) Validate() error {
 	var errs []error
-	prefixes := func(setting string, list []netip.Prefix) {
+	prefixes := func(flag string, list []netip.Prefix) {
 		for _, p := range list {
 			if !p.IsValid() || p.Addr().Is4In6() {
-				errs = append(errs, fmt.Errorf("%s: %s: wanted a prefix such as 192.0.2.0/24 or 2001:db8::/64", setting, p))
+				errs = append(errs, fmt.Errorf("--%s: %s: wanted a prefix such as 192.0.2.0/24 or 2001:db8::/64", flag, p))
 			}
 		}
 	}
 	if _, err := ParseSourceRangesPolicy(string(o.SourceRanges)); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, fmt.Errorf("--%s: %w", FlagSourceRanges, err))
 	}
-	prefixes(SettingNodePortAddresses, o.NodePortAddresses.CIDRs)
-	prefixes(SettingExternalIPsAllowed, o.ExternalIPsAllowed)
-	prefixes(SettingExternalIPsDenied, o.ExternalIPsDenied)
-	prefixes(SettingLoadBalancerIPsAllowed, o.LoadBalancerIPsAllowed)
-	prefixes(SettingLoadBalancerIPsDenied, o.LoadBalancerIPsDenied)
-	prefixes(SettingServiceCIDRs, o.ServiceCIDRs)
-	prefixes(SettingGuardExempt, o.GuardExempt)
+	prefixes(FlagNodePortAddresses, o.NodePortAddresses.CIDRs)
+	prefixes(FlagExternalIPsAllowed, o.ExternalIPsAllowed)
+	prefixes(FlagExternalIPsDenied, o.ExternalIPsDenied)
+	prefixes(FlagLoadBalancerIPsAllowed, o.LoadBalancerIPsAllowed)
+	prefixes(FlagLoadBalancerIPsDenied, o.LoadBalancerIPsDenied)
+	prefixes(FlagServiceCIDRs, o.ServiceCIDRs)
+	prefixes(FlagGuardExempt, o.GuardExempt)
+	for _, p := range o.ServiceCIDRs {
+		if p.Bits() == 0 {
+			errs = append(errs, fmt.Errorf("--%s: %s: is every address there is", FlagServiceCIDRs, p))
+		}
+	}
 	if slices.Contains(o.ProtectedNodePorts, 0) {
-		errs = append(errs, fmt.Errorf("%s: 0 is not in 1-65535", SettingProtectedNodePorts))
+		errs = append(errs, fmt.Errorf("--%s: 0 is not in 1-65535", FlagProtectedNodePorts))
+	}
+	if err := (Selection{o.ServiceProxyName}).Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--%s: %w", FlagServiceProxyName, err))
 	}
 	const known = types.FlagAllocPort | types.FlagNoReturnSession | types.FlagNoClient
 	if o.Flags&^known != 0 {

@@ -74,6 +74,22 @@ func parseIP(s string) (netip.Addr, bool) {
 	return a.Unmap(), ok
 }
 
+// parseCIDR reads a prefix as stored objects may have it: with leading zeros, or
+// with host bits (A7). What an operator writes is read by ParsePrefix.
+func parseCIDR(s string) (netip.Prefix, bool) {
+	_, n, err := netutils.ParseCIDRSloppy(s)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	a, ok := netip.AddrFromSlice(n.IP)
+	ones, bits := n.Mask.Size()
+	if bits == 128 && a.Is4In6() { // ::ffff:192.0.2.0/120
+		ones -= 96
+	}
+	p, err := a.Unmap().Prefix(ones)
+	return p, ok && err == nil
+}
+
 // special names what makes an address one that no Service, endpoint or node
 // can be reached at from elsewhere; empty for an ordinary one.
 func special(ip netip.Addr) string {

@@ -42,7 +42,7 @@ func TestMoreRules(t *testing.T) {
 		{"F3 F4 source ranges do not guard node ports", func(s *state) {
 			s.loadBalancer("198.51.100.1")
 			s.svc.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"}
-		}, web(both) + nodeBoth, []string{"198.51.100.1 | loadBalancerSourceRanges"}},
+		}, web(both) + nodeBoth, []string{"198.51.100.1 | --load-balancer-source-ranges"}},
 		{"F5 the internal policy is nothing to a node port", func(s *state) {
 			s.local(true, false).loadBalancer().endpoints("b:r")
 		}, web("-> none drop") + "NodePort TCP;192.0.2.11;30080 " + onlyB + " real\n", nil},
@@ -77,16 +77,4 @@ func TestMoreRules(t *testing.T) {
 			s.svc.Spec.ExternalIPs = []string{"192.0.2.11"}
 		}, web(both) + ext("192.0.2.11", both+" real"), nil},
 	})
-}
-
-// M6: Service ports with a Local policy, endpoints elsewhere and none here.
-func TestM6NoLocalEndpoints(t *testing.T) {
-	s := newState().local(true, true).loadBalancer("198.51.100.1").endpoints("b:r")
-	if got := checkedService(t, s.Input).NoLocalEndpoints; got != (NoLocalEndpoints{InternalIPv4: 1, ExternalIPv4: 1}) {
-		t.Errorf("%+v", got)
-	}
-	s.endpoints("b:n") // nothing anywhere is not for lack of a local one
-	if got := checkedService(t, s.Input).NoLocalEndpoints; got != (NoLocalEndpoints{}) {
-		t.Errorf("%+v", got)
-	}
 }

@@ -11,9 +11,6 @@ import (
 	"calico-vpp-services/vpplink/types"
 )
 
-// labelServiceProxyName gives a Service to another proxy (A3, KEP-2447).
-const labelServiceProxyName = "service.kubernetes.io/service-proxy-name"
-
 // Input is the state that one Service is resolved from. Nothing of it is
 // modified.
 type Input struct {
@@ -36,15 +33,6 @@ type Result struct {
 	Problems []model.Problem
 	// Health is the health check that the Service wants; nil for none.
 	Health *HealthCheck
-	// NoLocalEndpoints counts for the metric of that name.
-	NoLocalEndpoints NoLocalEndpoints
-}
-
-// NoLocalEndpoints counts Service ports with a Local policy that have usable
-// endpoints elsewhere and none on this node, by policy and family (M6).
-type NoLocalEndpoints struct {
-	InternalIPv4, InternalIPv6 int
-	ExternalIPv4, ExternalIPv6 int
 }
 
 // Service resolves one Service. A Service that is not ours to handle has an empty
@@ -63,9 +51,7 @@ func Service(in Input) Result {
 	}
 	health := r.health(families, eps)
 	claims := r.sortedClaims()
-	return Result{
-		Claims: claims, Problems: r.problems.sorted(), Health: health, NoLocalEndpoints: r.noLocal,
-	}
+	return Result{Claims: claims, Problems: r.problems.sorted(), Health: health}
 }
 
 // resolver is the work on one Service.
@@ -76,7 +62,6 @@ type resolver struct {
 	// internalLocal and externalLocal are the traffic policies.
 	internalLocal, externalLocal bool
 	claims                       []portClaim
-	noLocal                      NoLocalEndpoints
 }
 
 // handles tells whether the Service is ours. Which fields it has decides
@@ -84,8 +69,7 @@ type resolver struct {
 // are the exceptions.
 func (r *resolver) handles() bool {
 	svc := r.in.Service
-	name, labelled := svc.Labels[labelServiceProxyName]
-	if proxy := r.in.Options.ServiceProxyName; labelled != (proxy != "") || name != proxy {
+	if !r.selection().Selects(svc) {
 		return false // A3
 	}
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
@@ -100,6 +84,11 @@ func (r *resolver) handles() bool {
 			"missing; wanted an address, or None for a headless Service; nothing of the Service is served")
 	}
 	return ip != "" && ip != corev1.ClusterIPNone
+}
+
+// selection says which Services are ours.
+func (r *resolver) selection() Selection {
+	return Selection{ProxyName: r.in.Options.ServiceProxyName}
 }
 
 // readPolicies reads the traffic policies. None given means Cluster (D11), as
@@ -151,9 +140,7 @@ func (r *resolver) port(i int, families []family, eps endpoints) {
 	}
 	for j := range families {
 		f := &families[j]
-		s := categorise(eps[portKey{f.v6, p.Name, proto}], r.balance.noNAT)
-		r.countNoLocal(f, &s, nodePort)
-
+		s := categorise(eps[portKey{f.v6, p.Name, proto}])
 		r.claim(i, proto, port, &f.clusterIP, s.choose(r.internalLocal)) // D1, D2
 		if nodePort != 0 {
 			for k := range f.nodes { // F1, F5, F11
@@ -165,23 +152,5 @@ func (r *resolver) port(i int, families []family, eps endpoints) {
 				r.claim(i, proto, port, v, s.chooseOrCluster(r.externalLocal))
 			}
 		}
-	}
-}
-
-// countNoLocal counts for M6. The external policy concerns nobody where nothing
-// external reaches the port (D10).
-func (r *resolver) countNoLocal(f *family, s *sets, nodePort uint16) {
-	if !s.missesLocal() {
-		return
-	}
-	internal, external := &r.noLocal.InternalIPv4, &r.noLocal.ExternalIPv4
-	if f.v6 {
-		internal, external = &r.noLocal.InternalIPv6, &r.noLocal.ExternalIPv6
-	}
-	if r.internalLocal {
-		*internal++
-	}
-	if r.externalLocal && (nodePort != 0 || len(f.outside) > 0) {
-		*external++
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"calico-vpp-services/services/model"
@@ -31,7 +30,7 @@ type endpoints map[portKey][]endpoint
 func (r *resolver) readSlices(families []family) endpoints {
 	out := endpoints{}
 	for _, s := range r.in.Slices {
-		if s == nil || !belongs(s, r.in.Service) {
+		if s == nil || !r.belongs(s) {
 			continue
 		}
 		v6 := s.AddressType == discoveryv1.AddressTypeIPv6
@@ -67,12 +66,9 @@ func (r *resolver) readSlices(families []family) endpoints {
 // belongs tells whether a slice feeds the Service. A slice without the label
 // feeds none (B16); one that was labelled anew feeds only the new one (B18);
 // one labelled headless feeds no VIP (A4).
-func belongs(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
-	if _, headless := s.Labels[corev1.IsHeadlessService]; headless {
-		return false
-	}
-	name, labelled := s.Labels[discoveryv1.LabelServiceName]
-	return labelled && name != "" && name == svc.Name && s.Namespace == svc.Namespace
+func (r *resolver) belongs(s *discoveryv1.EndpointSlice) bool {
+	name, svc := s.Labels[discoveryv1.LabelServiceName], r.in.Service
+	return name != "" && name == svc.Name && s.Namespace == svc.Namespace && r.selection().Selects(s)
 }
 
 // oneEach sorts endpoints by ip:port and leaves one of each: the same one in two

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/resolve"
 	"calico-vpp-services/vpplink/types"
 	"calico-vpp-services/vppsim"
-	"calico-vpp-services/watchers"
 )
 
 const soakWeb = `apiVersion: v1
@@ -51,7 +51,7 @@ func soak(t *testing.T) (r *rig, told func(op model.Op, n int)) {
 		t.Fatal(err)
 	}
 	return r, func(op model.Op, n int) {
-		events, err := readObjects("soak", fmt.Appendf(nil, soakWeb, n>>8&255, n&255), watchers.Selection{})
+		events, err := readObjects("soak", fmt.Appendf(nil, soakWeb, n>>8&255, n&255), resolve.Selection{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ status: {addresses: [{type: InternalIP, address: 192.0.2.11}, {type: InternalIP,
 
 func newWorld() (*world, error) {
 	w := &world{objects: map[string]model.Event{}}
-	events, err := readObjects("node-a", []byte(nodeA), watchers.Selection{})
+	events, err := readObjects("node-a", []byte(nodeA), resolve.Selection{})
 	if err == nil {
 		w.add(events)
 	}
@@ -101,7 +101,7 @@ func keyOf(o metav1.Object) string {
 // readObjects reads YAML documents by the decoder that manifests and recordings
 // are read by, and makes of each what a watch would. What that decoder warns of is
 // a mistake of the script.
-func readObjects(name string, data []byte, selection watchers.Selection) ([]model.Event, error) {
+func readObjects(name string, data []byte, selection resolve.Selection) ([]model.Event, error) {
 	var recording bytes.Buffer
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
@@ -145,7 +145,7 @@ func readObjects(name string, data []byte, selection watchers.Selection) ([]mode
 // that scripts need, and -unsynced.
 type agentOptions struct {
 	unsynced  bool
-	selection watchers.Selection
+	selection resolve.Selection
 }
 
 // parseAgent reads the flags.

@@ -1,31 +1,35 @@
 // Copyright The calico-vpp-services authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package watchers
+package resolve
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-// The names of the sources, as in model.Event.Source.
-const (
-	SourceKubernetes = "kubernetes"
-	SourceFiles      = "files"
-	SourceReplay     = "replay"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // LabelServiceProxyName is the label that gives a Service, whatever its value, to
-// another proxy than the cluster's default one (service-semantics.md A3).
+// another proxy than the cluster's default one (A3, KEP-2447).
 const LabelServiceProxyName = "service.kubernetes.io/service-proxy-name"
 
-// Selection says which objects are ours. The zero value is right for the
-// cluster's default proxy.
+// Selection says which objects are ours, to those who watch them and to
+// Service alike. The zero value is right for the cluster's default proxy.
 type Selection struct {
-	// ProxyName is the value of the service-proxy-name label of the Services
-	// that are ours; empty: those without the label.
+	// ProxyName is the value of LabelServiceProxyName of the Services that are
+	// ours; empty: those without the label.
 	ProxyName string
+}
+
+// Validate says what is wrong with the proxy name, if anything.
+func (s Selection) Validate() error {
+	if msgs := validation.IsValidLabelValue(s.ProxyName); len(msgs) > 0 {
+		return fmt.Errorf("proxy name %s: %s", quote(s.ProxyName), msgs[0])
+	}
+	return nil
 }
 
 // Selects tells whether obj is ours. One that is not counts as deleted: a label
@@ -40,20 +44,20 @@ func (s Selection) Selects(obj metav1.Object) bool {
 		return labelled && name == s.ProxyName
 	case *discoveryv1.EndpointSlice:
 		// Only this label counts on slices: they may carry a copy of the
-		// Service's service-proxy-name (A3, A4).
+		// Service's proxy name (A3, A4).
 		_, headless := obj.GetLabels()[corev1.IsHeadlessService]
 		return !headless
 	}
 	return true
 }
 
-// serviceSelector is Selects for Services, in the API server's words.
-func (s Selection) serviceSelector() string {
+// ServiceSelector is Selects for Services, as a label selector.
+func (s Selection) ServiceSelector() string {
 	if s.ProxyName == "" {
 		return "!" + LabelServiceProxyName
 	}
 	return LabelServiceProxyName + "=" + s.ProxyName
 }
 
-// sliceSelector is Selects for EndpointSlices, in the API server's words.
-func (s Selection) sliceSelector() string { return "!" + corev1.IsHeadlessService }
+// SliceSelector is Selects for EndpointSlices, as a label selector.
+func (s Selection) SliceSelector() string { return "!" + corev1.IsHeadlessService }
