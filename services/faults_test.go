@@ -200,6 +200,7 @@ func TestDataplaneIsPrepared(t *testing.T) {
 	b.await("the new VPP is prepared", want("192.0.2.11"))
 	b.apply(node("192.0.2.12"))
 	b.await("the new address is used", want("192.0.2.12"))
+	b.settle()
 	calls := sim.Writes()
 	sim.DropLink()
 	b.await("connected again", func() bool { st := b.server.Status(); return sim.Clients() == 1 && st.Ready() })
