@@ -191,11 +191,10 @@ func (r *rig) held() string {
 	var out strings.Builder
 	for _, t := range r.sim.Translations() {
 		out.WriteString(t.Entry.String())
-		if t.AddressIsReal != t.Entry.IsRealIP {
-			fmt.Fprintf(&out, " address-real=%v", t.AddressIsReal)
-		}
+		// Whether the address is real counts for one in the FIB only, and ours
+		// are not (vpp-facts C3).
 		if !t.AddressNoClient {
-			out.WriteString(" in-fib")
+			fmt.Fprintf(&out, " in-fib real=%v", t.AddressIsReal)
 		}
 		out.WriteByte('\n')
 	}
