@@ -251,9 +251,6 @@ func (r *rig) manners() error {
 	if r.intruded {
 		strangers = 0
 	}
-	// After a call that was never answered, the client library takes leave with
-	// the id of a reply, which VPP passes over.
-	unknown := r.sim.Stats().Unknown - r.sim.Injected()["drop-reply"]
 	var errs []error
 	for _, c := range []struct {
 		n    int
@@ -261,7 +258,7 @@ func (r *rig) manners() error {
 	}{
 		{r.sim.Stats().Needless, "updates changed nothing"},
 		{strangers, "deletions were of translations that do not exist"},
-		{unknown, "messages had an id that VPP does not know"},
+		{r.sim.Stats().Stale, "messages had an id of an earlier VPP"},
 		{r.sim.Stats().Malformed, "messages were malformed"},
 		{r.sim.Calls()["cnat_session_purge"], "purges took all translations away"},
 	} {
