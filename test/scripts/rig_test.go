@@ -29,7 +29,7 @@ import (
 )
 
 // patience bounds every wait.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // usual are the faults of every script that does not say otherwise.
 func usual() vppsim.Faults {
@@ -78,7 +78,7 @@ func (r *rig) close() error {
 }
 
 // start starts an agent and lists events to it; with gate, that was not all yet.
-func (r *rig) start(cfg *services.Config, events []model.Event, gate bool) error {
+func (r *rig) start(cfg *services.Config, o *agentOptions, events []model.Event, gate bool) error {
 	if r.server != nil {
 		return errors.New("the agent runs already")
 	}
@@ -88,7 +88,7 @@ func (r *rig) start(cfg *services.Config, events []model.Event, gate bool) error
 	log := logrus.NewEntry(l)
 	lc := vpplink.DefaultConfig(r.sim.Socket())
 	lc.Log = log
-	lc.CallTimeout, lc.PingInterval = 2*time.Second, 50*time.Millisecond
+	lc.CallTimeout, lc.PingInterval = o.callTimeout, 50*time.Millisecond
 	lc.MinBackoff, lc.MaxBackoff = 5*time.Millisecond, 50*time.Millisecond
 	c := *cfg
 	c.Reporter = &r.reports
