@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	netutils "k8s.io/utils/net"
 
 	"calico-vpp-services/services/model"
 )
@@ -86,7 +87,8 @@ func outsideAddresses(s *corev1.Service) []netip.Addr {
 	}
 	var out []netip.Addr
 	for _, text := range texts {
-		if a, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
+		// As resolve reads them: stored objects may have leading zeros (A7).
+		if a, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(strings.TrimSpace(text))); ok {
 			out = append(out, a.Unmap())
 		}
 	}

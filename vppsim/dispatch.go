@@ -154,7 +154,7 @@ func (in *instance) assignIDs(rnd *rand.Rand, hidden []string) {
 	}
 	slices.Sort(order)
 	rnd.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	id := uint16(100 + in.number%250*256)
+	id := in.firstID()
 	for _, n := range order {
 		mid := id
 		if strings.HasPrefix(n, "sockclnt_create_") && !strings.HasPrefix(n, "sockclnt_create_reply_") {
@@ -169,6 +169,9 @@ func (in *instance) assignIDs(rnd *rand.Rand, hidden []string) {
 		}
 	}
 }
+
+// firstID is where the message ids of an instance begin.
+func (in *instance) firstID() uint16 { return uint16(100 + in.number%250*256) }
 
 // handle takes one request through the simulator. It returns false when the
 // connection is to be given up.
@@ -251,6 +254,9 @@ func (s *Sim) parse(c *client, data []byte) (*call, error) {
 	m := c.inst.byID[id]
 	if m == nil {
 		s.stats.Unknown++
+		if id < c.inst.firstID() {
+			s.stats.Stale++
+		}
 		return nil, fmt.Errorf("no handler for message id %d", id)
 	}
 	s.calls[m.name]++

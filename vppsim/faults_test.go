@@ -163,3 +163,45 @@ func TestSeed(t *testing.T) {
 		t.Errorf("seeds %d and %d: both %s", seed, seed+1, first)
 	}
 }
+
+// What VPP refused is not applied, and what a client should not have done is
+// counted: an update that changes nothing of its own, not of somebody else's.
+func TestAppliedAndNeedless(t *testing.T) {
+	sim := newSim(t, Config{})
+	conn := connect(t, sim)
+	e := entry("10.96.0.1:80", "10.244.0.5:8080", "10.244.0.6:8080")
+	if err := sim.Load([]types.CnatTranslateEntry{e}); err != nil {
+		t.Fatal(err)
+	}
+	needless := func(want int, what string) {
+		t.Helper()
+		if got := sim.Stats().Needless; got != want {
+			t.Errorf("%s: %d needless updates, want %d", what, got, want)
+		}
+	}
+	update(t, conn, e)
+	needless(0, "what somebody else had left")
+	update(t, conn, e)
+	needless(1, "the same again")
+	other := e.Clone()
+	other.LBType = types.LBMaglev
+	update(t, conn, other)
+	needless(1, "another LB type, which VPP ignores (F3)")
+	less := entry("10.96.0.1:80", "10.244.0.5:8080")
+	update(t, conn, less)
+	needless(1, "a backend less")
+	update(t, connect(t, sim), less)
+	needless(1, "by another client")
+	sim.SetFaults(Faults{FailNext: 2})
+	update(t, conn, e)
+	del(t, conn, 0)
+	if got := del(t, conn, 7); got != -6 || sim.Stats().NoSuchTranslation != 1 {
+		t.Errorf("deletion of nothing: %d, counted %d times", got, sim.Stats().NoSuchTranslation)
+	}
+	if a := sim.Applied(); a["cnat_translation_update"] != 5 || a["cnat_translation_del"] != 0 {
+		t.Errorf("applied %v, want 5 updates and no deletion", a)
+	}
+	if c := sim.Calls(); c["cnat_translation_update"] != 6 || c["cnat_translation_del"] != 2 {
+		t.Errorf("calls %v, want 6 updates and 2 deletions", c)
+	}
+}

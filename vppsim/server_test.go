@@ -256,7 +256,7 @@ func TestRequestsWithoutAnswer(t *testing.T) {
 			client.frame(c.msg(client))
 			client.pong()
 			got := sim.Stats()
-			if got.Malformed != c.stats.Malformed || got.Unknown != c.stats.Unknown {
+			if got.Malformed != c.stats.Malformed || got.Unknown != c.stats.Unknown || got.Stale != 0 {
 				t.Errorf("%+v", got)
 			}
 			if got := len(sim.Translations()); got != c.translations {
@@ -340,7 +340,7 @@ func TestRestart(t *testing.T) {
 	// A client that believes the old table is not answered.
 	c.frame(encode(t, &memclnt.ControlPing{}, old.ids["control_ping_51077d14"], c.index, 1))
 	c.pong()
-	if got := sim.Stats(); got.Unknown != 1 || got.Instances != 2 {
+	if got := sim.Stats(); got.Unknown != 1 || got.Stale != 1 || got.Instances != 2 {
 		t.Errorf("%+v", got)
 	}
 	// Many restarts do not run out of ids.

@@ -79,6 +79,7 @@ type Stats struct {
 	Instances   int // lives of VPP, the first one included
 	Malformed   int // frames that cannot be, and truncated messages
 	Unknown     int // requests with an id that is not in the message table
+	Stale       int // of Unknown, those whose id an earlier instance could have had
 
 	// What a client that knows what it does has no need of.
 	Needless          int // updates that left a translation as it was, by the client that had written it last

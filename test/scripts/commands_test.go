@@ -94,7 +94,7 @@ func agentCmd(s *script, _ *testscript.TestScript, args []string) (string, error
 }
 
 func (s *script) startAgent() error {
-	if err := s.rig.start(s.cfg, s.world.list(), s.flags.unsynced); err != nil {
+	if err := s.rig.start(s.cfg, s.flags, s.world.list(), s.flags.unsynced); err != nil {
 		return err
 	}
 	if s.flags.unsynced {

@@ -168,7 +168,7 @@ func (s *script) play(o *order, seed uint64, want final) (err error) {
 	if err := r.sim.Load(s.loaded); err != nil {
 		return err
 	}
-	if err := r.start(s.cfg, nil, o.listed); err != nil {
+	if err := r.start(s.cfg, s.flags, nil, o.listed); err != nil {
 		return err
 	}
 	for _, batch := range o.batches(s.world, rand.New(rand.NewPCG(seed, 2))) {

@@ -43,11 +43,11 @@ func soak(t *testing.T) (r *rig, told func(op model.Op, n int)) {
 			t.Error(err)
 		}
 	})
-	cfg, _, err := parseAgent([]string{"-cnat-interface", "uplink0"})
+	cfg, flags, err := parseAgent([]string{"-cnat-interface", "uplink0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.start(cfg, nil, false); err != nil {
+	if err := r.start(cfg, flags, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	return r, func(op model.Op, n int) {
@@ -93,13 +93,13 @@ func TestScenario47ManyCallsLeakNothing(t *testing.T) {
 	}
 	calls(0, 200)
 	goroutines, heap := reading()
-	calls(200, 3000)
+	calls(200, 2000)
 	after, grown := reading()
 	if after > goroutines+2 {
-		t.Errorf("%d goroutines, %d after 2,800 updates and dumps more", goroutines, after)
+		t.Errorf("%d goroutines, %d after 1,800 updates and dumps more", goroutines, after)
 	}
 	if grown > heap+1<<20 {
-		t.Errorf("%d KiB of heap, %d after 2,800 updates and dumps more", heap>>10, grown>>10)
+		t.Errorf("%d KiB of heap, %d after 1,800 updates and dumps more", heap>>10, grown>>10)
 	}
 	if n := r.sim.Clients(); n != 1 {
 		t.Errorf("VPP has %d clients", n)

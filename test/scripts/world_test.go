@@ -27,6 +27,7 @@ import (
 	"calico-vpp-services/services/book"
 	"calico-vpp-services/services/model"
 	"calico-vpp-services/services/resolve"
+	"calico-vpp-services/vpplink"
 	"calico-vpp-services/vpplink/types"
 	"calico-vpp-services/watchers"
 )
@@ -142,10 +143,11 @@ func readObjects(name string, data []byte, selection resolve.Selection) ([]model
 }
 
 // agentOptions are the flags of "agent start": those of "calico-vpp-services run"
-// that scripts need, and -unsynced.
+// that scripts need, -unsynced and -call-timeout.
 type agentOptions struct {
-	unsynced  bool
-	selection resolve.Selection
+	unsynced    bool
+	selection   resolve.Selection
+	callTimeout time.Duration
 }
 
 // parseAgent reads the flags.
@@ -161,6 +163,7 @@ func parseAgent(args []string) (*services.Config, *agentOptions, error) {
 	f := flag.NewFlagSet("agent start", flag.ContinueOnError)
 	f.SetOutput(discard{})
 	f.BoolVar(&o.unsynced, "unsynced", false, "")
+	f.DurationVar(&o.callTimeout, "call-timeout", vpplink.DefaultConfig("").CallTimeout, "")
 	f.StringVar(&r.ServiceProxyName, "service-proxy-name", "", "")
 	f.BoolVar(&r.ExternalIPs, "external-ips", true, "")
 	f.BoolVar(&cfg.Dataplane.SNAT, "snat", false, "")
