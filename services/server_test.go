@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"calico-vpp-services/services"
@@ -307,5 +308,66 @@ func TestSendEndsWithItsContext(t *testing.T) {
 	}
 	if ctx.Err() == nil {
 		t.Errorf("error %v before the end of the context", err)
+	}
+}
+
+// A rolling update of 100 pods (K4) costs no more writes than the set of usable
+// backends has distinct states, however the events are cut; each pod that becomes
+// ready, and each that begins to terminate, makes one.
+func TestRollingUpdateOf100Pods(t *testing.T) {
+	const pods = 100
+	a := synced(t, newSim(t), service("web", "10.96.0.1", 1))
+	yes, no := true, false
+	old := func(i int) string { return fmt.Sprintf("10.244.1.%d", i+1) }
+	fresh := func(i int) string { return fmt.Sprintf("10.244.2.%d", i+1) }
+	// at is the slice after n pods have been replaced: pod n's successor is there
+	// and maybe ready, and pod n may be terminating.
+	at := func(n int, ready, terminating bool) *discoveryv1.EndpointSlice {
+		s := slice("web-1", "web")
+		add := func(ip string, ready, terminating bool) {
+			r, term := &no, &no
+			if ready {
+				r = &yes
+			}
+			if terminating {
+				term = &yes
+			}
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: r, Serving: r, Terminating: term}})
+		}
+		for i := range pods {
+			switch {
+			case i < n:
+				add(fresh(i), true, false)
+			case i == n:
+				add(fresh(i), ready, false)
+				add(old(i), !terminating, terminating)
+			default:
+				add(old(i), true, false)
+			}
+		}
+		return s
+	}
+	a.apply(at(0, false, false))
+	a.settle()
+	states := map[string]bool{a.vpp(): true}
+	before := a.calls.Read()
+	for n := range pods {
+		a.apply(at(n, false, false))
+		a.apply(at(n, true, false), at(n, true, false)) // told twice
+		a.settle()
+		states[a.vpp()] = true
+		a.apply(at(n, true, true))
+		a.settle()
+		states[a.vpp()] = true
+		a.apply(at(n+1, false, false))
+		a.settle()
+		states[a.vpp()] = true
+	}
+	c := a.calls.Read().Sub(before)
+	if len(states) != 2*pods+1 || c.Update > uint64(len(states)-1) || c.Del != 0 {
+		t.Errorf("%d updates and %d deletes for %d states; want 200 at most, none, and 201", c.Update, c.Del, len(states))
+	}
+	if !strings.Contains(a.vpp(), fresh(99)) || strings.Contains(a.vpp(), " 10.244.1.") {
+		t.Errorf("in the end VPP holds\n%s", a.vpp())
 	}
 }

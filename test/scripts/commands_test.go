@@ -28,7 +28,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"translations": tableCmd, "vpp": vppCmd, "routes": routesCmd, "calls": callsCmd, "events": eventsCmd, "log": logCmd,
 		"faults": faultsCmd, "load": loadCmd, "restartvpp": restartCmd, "droplink": dropCmd, "packet": packetCmd,
 		"await": awaitCmd, "noorders": noOrdersCmd, "resync": resyncCmd, "snat": snatCmd, "sweep": sweepCmd,
-		"clients": clientsCmd, "intruder": intruderCmd,
+		"clients": clientsCmd, "writes": writesCmd, "intruder": intruderCmd,
 	} {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {
 			s := ts.Value(key{}).(*script)
@@ -205,7 +205,7 @@ func callsCmd(s *script, _ *testscript.TestScript, args []string) (string, error
 		}
 		got[short] += n - s.counted[name]
 	}
-	s.counted = now
+	s.counted, s.writes = now, s.rig.sim.Writes()
 	quiet := len(args) == 1 && args[0] == "none"
 	if quiet {
 		args = []string{"update=0", "del=0", "route=0", "other=0"}
@@ -222,6 +222,16 @@ func callsCmd(s *script, _ *testscript.TestScript, args []string) (string, error
 		}
 	}
 	return fmt.Sprintf("%d update, %d del\n", got["update"], got["del"]), nil
+}
+
+// writesCmd checks how often VPP was told anything that changes it since the last
+// "calls", whether or not it carried that out.
+func writesCmd(s *script, _ *testscript.TestScript, args []string) (string, error) {
+	n := s.rig.sim.Writes() - s.writes
+	if len(args) != 1 || args[0] != strconv.Itoa(n) {
+		return "", fmt.Errorf("VPP was told %d changes; wanted %s", n, strings.Join(args, " "))
+	}
+	return "", nil
 }
 
 func eventsCmd(s *script, _ *testscript.TestScript, _ []string) (string, error) {

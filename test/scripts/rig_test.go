@@ -23,6 +23,7 @@ import (
 	"calico-vpp-services/inspect"
 	"calico-vpp-services/services"
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/services/store"
 	"calico-vpp-services/vpplink"
 	"calico-vpp-services/vppsim"
 	"calico-vpp-services/watchers"
@@ -52,6 +53,7 @@ type rig struct {
 
 	// The agent; nil while it is stopped.
 	server *services.Server
+	store  *store.Store
 	synced bool
 	work   *tomb.Tomb
 	conn   *tomb.Tomb
@@ -92,10 +94,15 @@ func (r *rig) start(cfg *services.Config, o *agentOptions, events []model.Event,
 	lc.MinBackoff, lc.MaxBackoff = 5*time.Millisecond, 50*time.Millisecond
 	c := *cfg
 	c.Reporter = &r.reports
+	st, err := store.Open(store.DefaultPath(r.sim.Socket()))
+	if err != nil {
+		return err
+	}
+	r.store, c.Store = st, st
 	link := vpplink.NewLink(lc, nil)
 	server, err := services.NewServer(c, link, log)
 	if err != nil {
-		return err
+		return errors.Join(err, st.Close())
 	}
 	r.server, r.synced, r.work, r.conn = server, false, &tomb.Tomb{}, &tomb.Tomb{}
 	r.conn.Go(func() error { return link.Serve(r.conn) })
@@ -121,7 +128,7 @@ func (r *rig) stop() error {
 	r.work.Kill(nil)
 	err := r.work.Wait()
 	r.conn.Kill(nil)
-	return errors.Join(err, r.conn.Wait())
+	return errors.Join(err, r.conn.Wait(), r.store.Close())
 }
 
 // kill ends the agent as SIGKILL does, as far as VPP can tell: what it has not
@@ -135,7 +142,7 @@ func (r *rig) kill() error {
 	r.sim.DropLink()
 	r.work.Kill(nil)
 	r.conn.Kill(nil)
-	err := errors.Join(r.work.Wait(), r.conn.Wait())
+	err := errors.Join(r.work.Wait(), r.conn.Wait(), r.store.Close())
 	r.sim.Resume()
 	return err
 }

@@ -71,6 +71,7 @@ type script struct {
 	noOrders string
 	// counted is what the command calls has counted already.
 	counted map[string]int
+	writes  int
 }
 
 // setup makes the rig of a script, and has it checked when the script ends.

@@ -168,6 +168,10 @@ func parseAgent(args []string) (*services.Config, *agentOptions, error) {
 	f.BoolVar(&r.ExternalIPs, "external-ips", true, "")
 	f.BoolVar(&cfg.Dataplane.SNAT, "snat", false, "")
 	f.DurationVar(&cfg.ResyncPeriod, "resync-period", 0, "")
+	f.Func("mode", "", func(s string) (err error) {
+		cfg.Mode, err = services.ParseMode(s)
+		return err
+	})
 	f.Func("ownership", "", func(s string) (err error) {
 		cfg.Ownership, err = book.ParsePolicy(s)
 		return err
