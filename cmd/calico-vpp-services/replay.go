@@ -25,6 +25,7 @@ import (
 type replayOptions struct {
 	vpp     vppFlags
 	node    nodeFlags
+	claims  claimFlags
 	batch   bool
 	output  string
 	timeout time.Duration
@@ -60,7 +61,8 @@ func newReplay(log *logrus.Entry) *cobra.Command {
 		Long: `replay reads watch events, a JSON object a line, as "kubectl get services -A --watch
 --output-watch-events -o json" prints them and "calico-vpp-services record" writes them, and
 plays them through the agent, one event at a time: each is written to VPP before the next is
-read. Several files are played one after the other; - is the standard input.
+read. Several files are played one after the other; - is the standard input. What Services
+may claim is decided by the same flags as in run: give those of the agent that is asked about.
 
 Objects of kinds that the agent does not know are passed over with a warning; a line that
 cannot be read is an error that names file and line.`,
@@ -76,6 +78,7 @@ cannot be read is an error that names file and line.`,
 	}
 	o.vpp.register(cmd, "embedded")
 	o.node.register(cmd)
+	o.claims.register(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.batch, "batch", false, "apply all events at once instead of one at a time")
 	f.StringVarP(&o.output, "output", "o", "table", "form of the output: table, json")
@@ -92,7 +95,7 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string, log *logrus.Entr
 	cfg := services.DefaultConfig("")
 	cfg.Sources = []string{watchers.SourceReplay}
 	cfg.ResyncPeriod = 0 // the calls that are counted are those for events
-	if err := o.node.apply(&cfg); err != nil {
+	if err := errors.Join(o.node.apply(&cfg), o.claims.apply(&cfg, o.vpp.mode)); err != nil {
 		return err
 	}
 	// The whole input is read first: a broken line is no reason to leave half
