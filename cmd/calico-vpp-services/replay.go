@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"calico-vpp-services/inspect"
 	"calico-vpp-services/services"
@@ -104,6 +106,9 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string, log *logrus.Entr
 	if err != nil {
 		return err
 	}
+	if !hasNode(events, cfg.NodeName) {
+		log.Warn(watchers.NoNode(cfg.NodeName))
+	}
 	a, err := newAgent(ctx, log, o.vpp, cfg)
 	if err != nil {
 		return err
@@ -150,6 +155,14 @@ func readRecordings(stdin io.Reader, files []string, sel watchers.Selection, log
 		}
 	}
 	return events, nil
+}
+
+// hasNode tells whether there was ever a Node of that name.
+func hasNode(events []model.Event, name string) bool {
+	return slices.ContainsFunc(events, func(e model.Event) bool {
+		_, isNode := e.Object.(*corev1.Node)
+		return isNode && e.Op == model.Upsert && e.Object.GetName() == name
+	})
 }
 
 // play sends the events. One at a time, the gate is open from the start, and

@@ -129,6 +129,25 @@ func sharedIP(events ...string) string {
 	return out.String()
 }
 
+// TestNoSuchNode: a slip in the node's name is told, once, by what reads objects
+// that may have no Node at all.
+func TestNoSuchNode(t *testing.T) {
+	for name, args := range map[string][]string{
+		"replay":    {"replay", recording},
+		"batch":     {"replay", recording, "--batch"},
+		"manifests": {"run", "--manifests", "../../yaml/demo", "--vpp", "embedded", "--once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for node, want := range map[string]int{"node-a": 0, "node-x": 1} {
+				_, stderr, err := cli(t.Context(), "", append(args, "--node-name", node)...)
+				if got := strings.Count(stderr, "there is no Node"); err != nil || got != want {
+					t.Errorf("%s: %v, told %d times, want %d:\n%s", node, err, got, want, stderr)
+				}
+			}
+		})
+	}
+}
+
 // TestReplayWithClaimFlags: replay takes the choices that run takes, so that what
 // run did can be played again.
 func TestReplayWithClaimFlags(t *testing.T) {
