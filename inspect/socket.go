@@ -29,7 +29,9 @@ func DefaultSocket() string {
 // dead agent left behind is replaced; that of a living one is an error.
 //
 // It returns the file too, to know it by when it is removed: another agent may
-// have put its own there by then. The socket is made in a directory that nobody else may enter and moved into place
+// have put its own there by then.
+//
+// The socket is made in a directory that nobody else may enter and moved into place
 // when its mode is right: there is no moment in which others could connect.
 func listen(path string) (net.Listener, os.FileInfo, error) {
 	if len(path) > maxSocketPath {

@@ -54,12 +54,3 @@ func (s *Server) nodeChanged() {
 	s.rejects.want = nil
 	s.markDirty(s.st.ids()...)
 }
-
-// checkNode says once that the objects have no Node of our name.
-func (s *Server) checkNode() {
-	if s.nodeChecked || s.st.node != nil {
-		return
-	}
-	s.nodeChecked = true
-	s.log.WithField("node", s.cfg.NodeName).Warn("there is no Node of this name: it has no zone, no endpoint is local, and without --node-ip no node port is served; check --node-name")
-}

@@ -81,7 +81,7 @@ func (s *Server) noteFailures(keys []types.Key) {
 	if s.cfg.Reporter == nil {
 		return
 	}
-	s.untold = append(s.untold, keys...)
+	s.untold = enqueue(s.untold, keys)
 	for n := 0; n < maxReports && len(s.untold) > 0; {
 		key := s.untold[0]
 		s.untold = s.untold[1:]
@@ -103,4 +103,22 @@ func (s *Server) noteFailures(keys []types.Key) {
 	if len(s.untold) > 0 {
 		s.roundBy(time.Now().Add(attachRetry))
 	}
+}
+
+// enqueue appends the keys that do not wait yet: one that fails on and off is told
+// once, and takes the place of no other.
+func enqueue(waiting, keys []types.Key) []types.Key {
+	if len(waiting) == 0 || len(keys) == 0 {
+		return append(waiting, keys...)
+	}
+	waits := make(map[types.Key]bool, len(waiting))
+	for _, key := range waiting {
+		waits[key] = true
+	}
+	for _, key := range keys {
+		if !waits[key] {
+			waiting = append(waiting, key)
+		}
+	}
+	return waiting
 }

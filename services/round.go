@@ -61,7 +61,6 @@ func (s *Server) round(ctx context.Context) {
 		s.attach(ctx)
 	}
 	if len(s.unsynced) == 0 {
-		s.checkNode()
 		s.watchAPIServer()
 		s.resolveDirty()
 		if s.rec.Attached() {

@@ -51,7 +51,6 @@ type Server struct {
 	rec  *reconcile.Reconciler
 	// node is what nodeObject, the configuration and vppOwn make of this node.
 	node, nodeObject resolve.Node
-	nodeChecked      bool
 	// vppOwn are the addresses that VPP has.
 	vppOwn   []netip.Addr
 	unsynced map[string]bool

@@ -307,8 +307,12 @@ func TestSoak(t *testing.T) {
 	r.run(envInt(t, "SOAK_STEPS", 2000), time.Duration(envInt(t, "SOAK_MINUTES", 5))*time.Minute)
 }
 
-// TestRealVPPSoak is the same on a real VPP, which is killed now and then.
+// TestRealVPPSoak is the same on a real VPP, which is killed now and then. It
+// takes its time, so only `make soak` runs it.
 func TestRealVPPSoak(t *testing.T) {
+	if os.Getenv("SOAK_STEPS") == "" {
+		t.Skip("no SOAK_STEPS: make soak runs this")
+	}
 	vpp := realvpp.Start(t, "")
 	seed := uint64(envInt(t, "SOAK_SEED", int(rand.Int64())))
 	fmt.Printf("soak: seed %d, real VPP\n", seed)

@@ -21,7 +21,9 @@ import (
 	"calico-vpp-services/vpplink/binapi2606"
 )
 
-// requiredMessages are the messages without which services can't be programmed.
+// requiredMessages are all the messages that this package sends or expects, but
+// for those that only give words: what VPP lacks is told at once, not in the
+// middle of a round.
 //
 // feature_cnat_enable_disable is among them also as the mark of 26.06: with no
 // change of any CRC, an older VPP gives the NO_NAT path flag another value and
@@ -41,7 +43,9 @@ func requiredMessages() []api.Message {
 		&cnat.CnatSnatPolicyAddDelExcludePfx{}, &cnat.CnatSnatPolicyAddDelExcludePfxReply{},
 		&cnat.CnatSnatPolicyAddDelIf{}, &cnat.CnatSnatPolicyAddDelIfReply{},
 		&ip.IPTableAddDel{}, &ip.IPTableAddDelReply{}, &ip.IPTableDump{}, &ip.IPTableDetails{},
+		&ip.IPAddressDump{}, &ip.IPAddressDetails{},
 		&memclnt.ControlPing{}, &memclnt.ControlPingReply{},
+		&memclnt.SockclntDelete{}, &memclnt.SockclntDeleteReply{},
 	}
 }
 

@@ -82,7 +82,7 @@ func (a *access) publish() {
 	class := classOf(err)
 	a.board.set(subject, problem{
 		class: class + " " + strings.Join(verbs, ","),
-		text:  fmt.Sprintf("cannot %s resource %q in API group %q: %s", strings.Join(verbs, " and "), a.name, a.group, explain(class, verbs, err)),
+		text:  fmt.Sprintf("cannot %s resource %q in API group %q: %s", strings.Join(verbs, " and "), a.name, a.group, explain(a.resource, class, verbs, err)),
 	})
 }
 
@@ -110,7 +110,7 @@ func classOf(err error) string {
 }
 
 // explain says why, and what helps.
-func explain(class string, verbs []string, err error) string {
+func explain(r *resource, class string, verbs []string, err error) string {
 	switch class {
 	case classForbidden:
 		if len(verbs) > 1 {
@@ -120,7 +120,11 @@ func explain(class string, verbs []string, err error) string {
 	case classUnauthorized:
 		return fmt.Sprintf("the API server does not accept our credentials (%v): renew the token or the client certificate", err)
 	case classUnknown:
-		return fmt.Sprintf("the API server does not know it (%v)", err)
+		remedy := r.unknown
+		if remedy == "" {
+			remedy = "check that the address is a Kubernetes API server's"
+		}
+		return fmt.Sprintf("the API server does not know it (%v): %s", err, remedy)
 	case classAnswer:
 		return fmt.Sprintf("the API server answers: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -55,7 +56,7 @@ func (s selector) matches(o object) bool {
 	return s.labels.Matches(labels.Set(o.GetLabels())) && s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
 }
 
-var kindOfResource = map[string]string{"services": "Service", "endpointslices": "EndpointSlice", "nodes": "Node"}
+var kindOfResource = map[string]string{"services": "Service", "endpointslices": "EndpointSlice", "nodes": "Node", "servicecidrs": "ServiceCIDR"}
 
 func newFakeAPI(t *testing.T, objects ...object) *fakeAPI {
 	a := &fakeAPI{
@@ -110,6 +111,12 @@ func (a *fakeAPI) list(gvr schema.GroupVersionResource, s selector) (runtime.Obj
 		l := &discoveryv1.EndpointSliceList{ListMeta: meta}
 		for _, o := range objects {
 			l.Items = append(l.Items, *o.(*discoveryv1.EndpointSlice))
+		}
+		return l, nil
+	case "servicecidrs":
+		l := &networkingv1.ServiceCIDRList{ListMeta: meta}
+		for _, o := range objects {
+			l.Items = append(l.Items, *o.(*networkingv1.ServiceCIDR))
 		}
 		return l, nil
 	}
@@ -181,8 +188,12 @@ func (a *fakeAPI) tell(kind string, old, o object) {
 	// Others learn the version, as by bookmarks.
 }
 
-// watching tells whether all three resources are watched now.
-func (a *fakeAPI) watching() bool { return len(a.open()) == len(kindOfResource) }
+// watching tells whether the three resources that cannot be done without are
+// watched now.
+func (a *fakeAPI) watching() bool {
+	open := a.open()
+	return open["Service"] != nil && open["EndpointSlice"] != nil && open["Node"] != nil
+}
 
 // open returns the watch of each kind that is open.
 func (a *fakeAPI) open() map[string]*fakeWatch {
@@ -241,6 +252,10 @@ func slice(name string, change ...func(*discoveryv1.EndpointSlice)) *discoveryv1
 		c(s)
 	}
 	return s
+}
+
+func serviceCIDR(name string, cidrs ...string) *networkingv1.ServiceCIDR {
+	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
 }
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }

@@ -29,6 +29,9 @@ type FilesConfig struct {
 	// Path is a directory, whose *.yaml, *.yml and *.json files are read, or
 	// one such file.
 	Path string
+	// NodeName is the name of this node's Node object. That there is none is said,
+	// and no more than that; empty: it is not looked for.
+	NodeName string
 	// Selection says which objects are ours.
 	Selection resolve.Selection
 	// Debounce is how long the files must have been left alone before they
@@ -197,6 +200,9 @@ func (f *Files) round(ctx context.Context) bool {
 		}
 		f.log.WithField("changes", len(events)).WithField("objects", len(wanted)).Info("manifests read")
 		f.sent = wanted
+	}
+	if f.cfg.NodeName != "" {
+		f.board.setOwnNode(f.cfg.NodeName, wanted[objectKey{kind: "Node", name: f.cfg.NodeName}] != nil)
 	}
 	if !f.board.status().Synced {
 		if f.sink.Send(ctx, model.Event{Op: model.Synced, Source: SourceFiles}) != nil {

@@ -21,6 +21,8 @@ type manifests struct {
 	dir  string
 	sink *sink
 	log  *logBuffer
+	// nodeName is that of FilesConfig.
+	nodeName string
 	*Files
 }
 
@@ -39,6 +41,7 @@ func (m *manifests) read(path string) *manifests {
 	m.t.Helper()
 	log, buffer := newLog()
 	cfg := DefaultFilesConfig(filepath.Join(m.dir, path))
+	cfg.NodeName = m.nodeName
 	f, err := NewFiles(cfg, m.sink, log)
 	if err != nil {
 		m.t.Fatal(err)
@@ -76,6 +79,26 @@ func (m *manifests) clusterIP(name string) string {
 func (m *manifests) withinASecond(want string) {
 	m.t.Helper()
 	eventually(m.t, time.Second, "web has "+want, func() bool { return m.clusterIP("web") == want })
+}
+
+// That there is no Node of our name is said once, and taken back.
+func TestOwnNodeIsMissingInFiles(t *testing.T) {
+	const nodes = "apiVersion: v1\nkind: Node\nmetadata: {name: node-b}\n"
+	m := newManifests(t, map[string]string{"web.yaml": service("web", "10.96.0.1"), "nodes.yaml": nodes})
+	m.nodeName = "node-a"
+	m.read("")
+	missing := func() bool {
+		p := m.Status().Problems
+		return len(p) == 1 && strings.HasPrefix(p[0], `there is no Node "node-a"`)
+	}
+	eventually(t, long, "a problem", missing)
+	m.write("web.yaml", service("web", "10.96.0.2"))
+	m.withinASecond("10.96.0.2")
+	if !missing() || m.log.count("there is no Node") != 1 {
+		t.Errorf("%q; told:\n%s", m.Status().Problems, m.log)
+	}
+	m.write("nodes.yaml", nodes+"---\n"+strings.Replace(nodes, "node-b", "node-a", 1))
+	eventually(t, long, "no problem", func() bool { return len(m.Status().Problems) == 0 })
 }
 
 func TestFilesThatAreRead(t *testing.T) {

@@ -29,8 +29,10 @@ type resource struct {
 	// optional: an API server that does not have the resource, or does not let
 	// us list it, is no reason to wait.
 	optional bool
-	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// unknown is what to do about an API server that does not know the resource.
+	unknown string
+	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
 func serviceResource(c kubernetes.Interface) *resource {
@@ -48,6 +50,7 @@ func sliceResource(c kubernetes.Interface) *resource {
 	return &resource{
 		group:   "discovery.k8s.io",
 		name:    "endpointslices",
+		unknown: "wanted Kubernetes 1.21 or later",
 		example: &discoveryv1.EndpointSlice{},
 		list:    func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
 		watch:   api.Watch,
@@ -69,6 +72,7 @@ func serviceCIDRResource(c kubernetes.Interface) *resource {
 	return &resource{
 		group:    "networking.k8s.io",
 		name:     "servicecidrs",
+		unknown:  "it is left out, as before Kubernetes 1.33; the service CIDRs can be configured instead",
 		example:  &networkingv1.ServiceCIDR{},
 		optional: true,
 		list:     func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },

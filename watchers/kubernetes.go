@@ -130,19 +130,13 @@ func (k *Kubernetes) Serve(t *tomb.Tomb) error {
 	return nil
 }
 
-// checkNode says so if there is no Node of our name: then no endpoint is local.
+// checkNode says so if there is no Node of our name.
 func (k *Kubernetes) checkNode() {
-	const subject = "own node"
 	for _, i := range k.informers {
 		if i.name != "nodes" || !cache.IsDone(i.handled) {
 			continue
 		}
-		if len(i.GetStore().ListKeys()) > 0 {
-			k.board.clear(subject, fmt.Sprintf("there is a Node %q now", k.cfg.NodeName))
-			continue
-		}
-		k.board.set(subject, problem{"missing", fmt.Sprintf("there is no Node %q: no endpoint counts as local until there is; "+
-			"check that the node name is that of this node's Node object", k.cfg.NodeName)})
+		k.board.setOwnNode(k.cfg.NodeName, len(i.GetStore().ListKeys()) > 0)
 	}
 }
 

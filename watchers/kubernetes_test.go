@@ -328,7 +328,7 @@ func TestOddWatchEvents(t *testing.T) {
 func TestOwnNodeIsMissing(t *testing.T) {
 	api := newFakeAPI(t, node("node-b"))
 	w := startKubernetes(t, api, resolve.Selection{}).untilSynced(t)
-	if p := w.Status().Problems; len(p) != 1 || !strings.HasPrefix(p[0], `there is no Node "node-a": no endpoint counts as local`) {
+	if p := w.Status().Problems; len(p) != 1 || !strings.HasPrefix(p[0], `there is no Node "node-a": its addresses and zone are not known`) {
 		t.Errorf("problems: %q", p)
 	}
 	api.put(node("node-a"))

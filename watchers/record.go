@@ -20,9 +20,11 @@ import (
 )
 
 // Record writes what happens in the cluster to w until ctx ends, for Replay: all
-// Services, EndpointSlices and Nodes, also those that are not ours, one watch
-// event a line, in order of arrival, without managedFields. No Secrets, nor
-// anything else, is read. If w has a Flush method, it is called after each line.
+// Services, EndpointSlices, Nodes and ServiceCIDRs, also those that are not ours,
+// one watch event a line, in order of arrival, without managedFields. No Secrets,
+// nor anything else, is read. If w has a Flush method, it is called after each
+// line. An API server that has no ServiceCIDRs, or keeps them from us, is recorded
+// without them.
 //
 // A watch that breaks is taken up again; what was missed meanwhile is recorded as
 // the difference. Record returns nil when ctx ends, and an error if w fails or
@@ -33,7 +35,7 @@ func Record(ctx context.Context, client kubernetes.Interface, w io.Writer, log *
 	b := newBoard(log)
 	out := &recorder{w: w, board: b, fail: cancel}
 	var informers []*informer
-	for _, r := range []*resource{serviceResource(client), sliceResource(client), nodeResource(client)} {
+	for _, r := range []*resource{serviceResource(client), sliceResource(client), nodeResource(client), serviceCIDRResource(client)} {
 		i, err := newInformer(client, r, b, true, &recordHandler{out, r})
 		if err != nil {
 			return fmt.Errorf("record: %s: %w", r.name, err)
@@ -50,8 +52,9 @@ func Record(ctx context.Context, client kubernetes.Interface, w io.Writer, log *
 	for _, i := range informers {
 		select {
 		case <-i.handled.Done():
+		case <-i.refused: // and known to be optional
 		case <-ctx.Done():
-			if !cache.IsDone(i.handled) {
+			if !cache.IsDone(i.handled) && !i.wasRefused() {
 				missing = append(missing, i.name)
 			}
 		}

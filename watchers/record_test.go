@@ -18,6 +18,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"calico-vpp-services/services/resolve"
 )
@@ -61,14 +63,18 @@ func (r *recording) end(t *testing.T) error {
 
 func TestRecordAndReplay(t *testing.T) {
 	t.Parallel()
-	api := newFakeAPI(t, svc("web"), svc("gone"), slice("web-1"), node("node-a"), node("node-b"),
+	api := newFakeAPI(t, svc("web"), svc("gone"), slice("web-1"), node("node-a"), node("node-b"), serviceCIDR("kubernetes", "10.96.0.0/16"),
 		svc("other", func(s *corev1.Service) { s.Labels = map[string]string{resolve.LabelServiceProxyName: "other"} }))
 	r := startRecord(t, api)
-	eventually(t, long, "recording", func() bool { return r.log.count("recording what changes") == 1 && api.watching() })
+	eventually(t, long, "recording", func() bool {
+		return r.log.count("recording what changes") == 1 && api.watching() && api.open()["ServiceCIDR"] != nil
+	})
 	api.put(svc("web", func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.1"} }))
-	eventually(t, long, "the change", func() bool { return r.count("\n") == 7 })
+	eventually(t, long, "the change", func() bool { return r.count("\n") == 8 })
 	api.remove(slice("web-1"))
-	eventually(t, long, "the deletion", func() bool { return r.count("\n") == 8 })
+	eventually(t, long, "the deletion", func() bool { return r.count("\n") == 9 })
+	api.put(serviceCIDR("more", "10.97.0.0/16", "fd00:97::/108"))
+	eventually(t, long, "a ServiceCIDR", func() bool { return r.count("\n") == 10 })
 	// What happens while the watch is broken is recorded as a difference.
 	api.refuse(errors.New("away"), "list services", "watch services")
 	api.open()["Service"].Stop()
@@ -76,13 +82,13 @@ func TestRecordAndReplay(t *testing.T) {
 	api.remove(svc("gone"))
 	api.put(svc("api"))
 	api.refuse(nil, "list services", "watch services")
-	eventually(t, long, "the difference", func() bool { return r.count("\n") == 10 })
+	eventually(t, long, "the difference", func() bool { return r.count("\n") == 12 })
 	if err := r.end(t); err != nil {
 		t.Fatal(err)
 	}
 
 	text := r.String()
-	if strings.Contains(text, "managedFields") || strings.Count(text, `"apiVersion":"`) != 10 || r.flushes != 10 {
+	if strings.Contains(text, "managedFields") || strings.Count(text, `"apiVersion":"`) != 12 || r.flushes != 12 {
 		t.Errorf("%d flushes; recorded:\n%s", r.flushes, text)
 	}
 	var types []string
@@ -90,14 +96,14 @@ func TestRecordAndReplay(t *testing.T) {
 		types = append(types, line[:20])
 	}
 	slices.Sort(types)
-	if got := strings.Join(types, ""); strings.Count(got, "ADDED") != 7 || strings.Count(got, "MODIFIED") != 1 || strings.Count(got, "DELETED") != 2 {
+	if got := strings.Join(types, ""); strings.Count(got, "ADDED") != 9 || strings.Count(got, "MODIFIED") != 1 || strings.Count(got, "DELETED") != 2 {
 		t.Errorf("types: %q", types)
 	}
 
 	s, errs, warnings := replay(t, Replay{}, text)
 	compareLines(t, "errors", errs, nil)
 	compareLines(t, "warnings", warnings, nil)
-	if got, want := s.holding(), []string{"Node node-a", "Node node-b", "Service default/api", "Service default/web"}; !slices.Equal(got, want) {
+	if got, want := s.holding(), []string{"Node node-a", "Node node-b", "Service default/api", "Service default/web", "ServiceCIDR kubernetes", "ServiceCIDR more"}; !slices.Equal(got, want) {
 		t.Errorf("replayed: %q, wanted %q", got, want)
 	}
 	for key, got := range s.snapshot() {
@@ -165,8 +171,8 @@ func TestRecordThatFails(t *testing.T) {
 	r := startRecord(t, api)
 	eventually(t, long, "forbidden", func() bool { return r.log.count("cannot list") == 1 && r.count("\n") == 1 })
 	err := r.end(t)
-	// The list of EndpointSlices, which is empty, may or may not be there by now.
-	err = errors.New(strings.Replace(fmt.Sprint(err), "endpointslices, ", "", 1))
+	// The lists that are empty may or may not be there by now.
+	err = errors.New(strings.NewReplacer("endpointslices, ", "", ", servicecidrs", "").Replace(fmt.Sprint(err)))
 	if want := `record: ended before the first complete list of nodes; cannot list resource "nodes" in API group "": the ClusterRole lacks the verb list`; err.Error() != want {
 		t.Errorf("got %v, wanted %s", err, want)
 	}
@@ -182,6 +188,30 @@ func TestRecordThatFails(t *testing.T) {
 	err = Record(t.Context(), newFakeAPI(t, svc("a")), bufio.NewWriter(full), log)
 	if !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An API server that does not know ServiceCIDRs, or keeps them from us, is recorded
+// all the same.
+func TestRecordWithoutServiceCIDRs(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"not there": apierrors.NewNotFound(schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}, ""),
+		"forbidden": forbidden("networking.k8s.io", "servicecidrs"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := newFakeAPI(t, svc("web"), node("node-a"), serviceCIDR("kubernetes", "10.96.0.0/16"))
+			api.refuse(err, "list servicecidrs", "watch servicecidrs")
+			r := startRecord(t, api)
+			eventually(t, long, "recording", func() bool { return r.log.count("recording what changes") == 1 })
+			if r.log.count("servicecidrs") == 0 {
+				t.Errorf("nothing says that they are left out:\n%s", r.log)
+			}
+			if err := r.end(t); err != nil || r.count("\n") != 2 {
+				t.Errorf("%v; recorded:\n%s", err, r)
+			}
+		})
 	}
 }
 

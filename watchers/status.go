@@ -4,6 +4,7 @@
 package watchers
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -70,6 +71,24 @@ func (b *board) clear(subject, words string) {
 	if had {
 		b.log.Info(words)
 	}
+}
+
+// setOwnNode notes whether there is a Node of our name. Nothing else tells the
+// author of a slip in that name.
+func (b *board) setOwnNode(name string, there bool) {
+	const subject = "own node"
+	if there {
+		b.clear(subject, fmt.Sprintf("there is a Node %q now", name))
+		return
+	}
+	b.set(subject, problem{"missing", NoNode(name)})
+}
+
+// NoNode is the sentence about objects among which there is no Node of the given
+// name.
+func NoNode(name string) string {
+	return fmt.Sprintf("there is no Node %q: its addresses and zone are not known, and if the name is wrong, no endpoint counts as local; "+
+		"check that the node name is that of this node's Node object", name)
 }
 
 // count adds one to a counter and tells whether it was the first.

@@ -55,7 +55,8 @@ func cleanup(ctx context.Context, log *logrus.Entry, vpp vppFlags) (removed uint
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(vpp.wait)
+	// VPP has answered by now; what is left to wait for is a dump.
+	deadline := time.After(max(vpp.wait, stopTimeout))
 	for !a.server.Status().Connected {
 		select {
 		case <-tick.C:

@@ -89,6 +89,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"run --manifests " + demo + " --vpp-api-socket " + old.Socket() + " --once", []string{"25.10-release", "26.06", "feature_cnat_enable_disable"}},
 		{"run --manifests " + demo + " --vpp other --once", []string{"--vpp", "embedded", "--vpp-api-socket"}},
 		{"run --manifests " + demo + " --vpp embedded --node-ip 300.1.1.1 --once", []string{"--node-ip", "300.1.1.1", "IPv4 or IPv6"}},
+		{"run --manifests " + demo + " --vpp embedded --node-ip 127.0.0.1 --once", []string{"--node-ip 127.0.0.1", "a loopback address", "others can reach"}},
+		{"run --manifests " + demo + " --vpp embedded --node-ip fe80::1,169.254.1.1 --once", []string{"--node-ip fe80::1: a link-local address", "--node-ip 169.254.1.1: a link-local address"}},
+		{"run --manifests " + demo + " --vpp embedded --node-ip 2001:db8::1%eth0 --once", []string{"--node-ip 2001:db8::1%eth0", "without a zone"}},
+		{"run --manifests " + demo + " --vpp-api-socket /nonexistent.sock --vpp-wait 0s --once", []string{"/nonexistent.sock", "does not exist", "startup.conf"}},
+		{"run --manifests " + demo + " --vpp-api-socket /nonexistent.sock --vpp-wait 1ns --once", []string{"/nonexistent.sock", "does not exist", "startup.conf"}},
 		{"run --manifests " + demo + " --kubeconfig x --once", []string{"kubeconfig", "manifests"}},
 		{"run --manifests " + demo + " --vpp embedded --once -o xml", []string{"-o", "table, wide, json, yaml"}},
 		{"run --kubeconfig /nonexistent --vpp embedded --once", []string{"/nonexistent"}},
@@ -118,6 +123,20 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNodeNameOfHost: the host's name is made a Node's, as the kubelet does.
+func TestNodeNameOfHost(t *testing.T) {
+	for host, want := range map[string]string{"node-a": "node-a", "Node-A.Example": "node-a.example", " n1\n": "n1"} {
+		if got, err := nodeNameOf(host, nil); got != want || err != nil {
+			t.Errorf("%q: %q, %v; want %q", host, got, err, want)
+		}
+	}
+	for host, failure := range map[string]error{" ": nil, "": os.ErrPermission} {
+		if got, err := nodeNameOf(host, failure); err == nil || !strings.Contains(err.Error(), "--node-name") {
+			t.Errorf("%q, %v: %q, %v; want an error that names --node-name", host, failure, got, err)
+		}
 	}
 }
 
@@ -196,6 +215,27 @@ func TestRunAndShow(t *testing.T) {
 	}
 	if _, err := os.Stat(admin); err == nil {
 		t.Error("the admin socket is still there")
+	}
+}
+
+// TestCleanup: what run left in VPP is removed, by one try to reach it.
+func TestCleanup(t *testing.T) {
+	dir := t.TempDir()
+	sim, err := vppsim.New(vppsim.Config{Socket: filepath.Join(dir, "api.sock")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sim.Close()
+	vpp := []string{"--vpp-api-socket", sim.Socket(), "--vpp-wait", "0s", "--log-level", "error"}
+	if _, _, err := cli(t.Context(), "", append(vpp, "run", "--manifests", "../../yaml/demo", "--node-name", "node-a", "--once")...); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(sim.Translations()); n != 11 {
+		t.Errorf("run left %d translations, want 11", n)
+	}
+	out, _, err := cli(t.Context(), "", append(vpp, "cleanup")...)
+	if err != nil || out != "removed 11 translations\n" || len(sim.Translations()) != 0 {
+		t.Errorf("%v: %s; %d translations left", err, out, len(sim.Translations()))
 	}
 }
 

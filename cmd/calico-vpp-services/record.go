@@ -15,9 +15,9 @@ func newRecord(log *logrus.Entry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record",
 		Short: "Record the watches of a cluster, for replay and for bug reports",
-		Long: `record writes all Services, EndpointSlices and Nodes of a cluster and what becomes of them
-to the standard output, one watch event a line in order of arrival, until it is interrupted. It
-reads no Secrets and leaves managedFields out. "replay" plays what it wrote.`,
+		Long: `record writes all Services, EndpointSlices, Nodes and ServiceCIDRs of a cluster and what
+becomes of them to the standard output, one watch event a line in order of arrival, until it is
+interrupted. It reads no Secrets and leaves managedFields out. "replay" plays what it wrote.`,
 		Example: `  calico-vpp-services record --kubeconfig ~/.kube/config > watch.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

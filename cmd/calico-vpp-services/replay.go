@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"calico-vpp-services/inspect"
 	"calico-vpp-services/services"
@@ -26,6 +28,7 @@ import (
 type replayOptions struct {
 	vpp     vppFlags
 	node    nodeFlags
+	claims  claimFlags
 	batch   bool
 	output  string
 	timeout time.Duration
@@ -61,7 +64,8 @@ func newReplay(log *logrus.Entry) *cobra.Command {
 		Long: `replay reads watch events, a JSON object a line, as "kubectl get services -A --watch
 --output-watch-events -o json" prints them and "calico-vpp-services record" writes them, and
 plays them through the agent, one event at a time: each is written to VPP before the next is
-read. Several files are played one after the other; - is the standard input.
+read. Several files are played one after the other; - is the standard input. What Services
+may claim is decided by the same flags as in run: give those of the agent that is asked about.
 
 Objects of kinds that the agent does not know are passed over with a warning; a line that
 cannot be read is an error that names file and line.`,
@@ -77,6 +81,7 @@ cannot be read is an error that names file and line.`,
 	}
 	o.vpp.register(cmd, "embedded")
 	o.node.register(cmd)
+	o.claims.register(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.batch, "batch", false, "apply all events at once instead of one at a time")
 	f.StringVarP(&o.output, "output", "o", "table", "form of the output: table, json")
@@ -93,7 +98,7 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string, log *logrus.Entr
 	cfg := services.DefaultConfig("")
 	cfg.Sources = []string{watchers.SourceReplay}
 	cfg.ResyncPeriod = 0 // the calls that are counted are those for events
-	if err := o.node.apply(&cfg); err != nil {
+	if err := errors.Join(o.node.apply(&cfg), o.claims.apply(&cfg, o.vpp.mode)); err != nil {
 		return err
 	}
 	// The whole input is read first: a broken line is no reason to leave half
@@ -101,6 +106,9 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string, log *logrus.Entr
 	events, err := readRecordings(cmd.InOrStdin(), files, resolve.Selection{ProxyName: cfg.Resolve.ServiceProxyName}, log)
 	if err != nil {
 		return err
+	}
+	if !hasNode(events, cfg.NodeName) {
+		log.Warn(watchers.NoNode(cfg.NodeName))
 	}
 	a, err := newAgent(ctx, log, o.vpp, cfg)
 	if err != nil {
@@ -148,6 +156,14 @@ func readRecordings(stdin io.Reader, files []string, sel resolve.Selection, log 
 		}
 	}
 	return events, nil
+}
+
+// hasNode tells whether there was ever a Node of that name.
+func hasNode(events []model.Event, name string) bool {
+	return slices.ContainsFunc(events, func(e model.Event) bool {
+		_, isNode := e.Object.(*corev1.Node)
+		return isNode && e.Op == model.Upsert && e.Object.GetName() == name
+	})
 }
 
 // play sends the events. One at a time, the gate is open from the start, and

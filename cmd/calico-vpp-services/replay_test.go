@@ -129,6 +129,62 @@ func sharedIP(events ...string) string {
 	return out.String()
 }
 
+// TestNoSuchNode: a slip in the node's name is told, once, by what reads objects
+// that may have no Node at all.
+func TestNoSuchNode(t *testing.T) {
+	for name, args := range map[string][]string{
+		"replay":    {"replay", recording},
+		"batch":     {"replay", recording, "--batch"},
+		"manifests": {"run", "--manifests", "../../yaml/demo", "--vpp", "embedded", "--once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for node, want := range map[string]int{"node-a": 0, "node-x": 1} {
+				_, stderr, err := cli(t.Context(), "", append(args, "--node-name", node)...)
+				if got := strings.Count(stderr, "there is no Node"); err != nil || got != want {
+					t.Errorf("%s: %v, told %d times, want %d:\n%s", node, err, got, want, stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestReplayWithClaimFlags: replay takes the choices that run takes, so that what
+// run did can be played again.
+func TestReplayWithClaimFlags(t *testing.T) {
+	const cidr = `{"type":"ADDED","object":{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"x"},"spec":{"cidrs":["198.51.100.0/24"]}}}` + "\n"
+	events := sharedIP("+a", "+b")
+	for name, tc := range map[string]struct {
+		events string
+		args   []string
+		owner  string
+	}{
+		"none":                            {events, nil, "shop/b"},
+		"the oldest owns":                 {events, []string{"--ownership", "oldest"}, "shop/a"},
+		"no external IPs":                 {events, []string{"--external-ips=false"}, ""},
+		"a service CIDR":                  {events, []string{"--service-cidr", "198.51.100.0/24"}, ""},
+		"a recorded service CIDR":         {cidr + events, nil, ""},
+		"a recorded service CIDR, exempt": {cidr + events, []string{"--guard-exempt", "198.51.100.10/32"}, "shop/b"},
+		"external IPs of elsewhere only":  {events, []string{"--external-ips-allowed", "203.0.113.0/24"}, ""},
+		"and nothing unserved is refused": {events, []string{"--reject-unserved", "off"}, "shop/b"},
+		"a pool of virtual addresses":     {events, []string{"--virtual-cidr", "198.51.100.0/24"}, "shop/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := ""
+			for _, r := range replayJSON(t, tc.events, append([]string{"-", "--node-name", "node-a"}, tc.args...)...).Translations {
+				if r.IP == "198.51.100.10" {
+					owner = string(r.Service)
+				}
+			}
+			if owner != tc.owner {
+				t.Errorf("owner %q, want %q", owner, tc.owner)
+			}
+		})
+	}
+	if _, _, err := cli(t.Context(), events, "replay", "-", "--ownership", "nobody"); err == nil || !strings.Contains(err.Error(), "--ownership") {
+		t.Errorf("a wrong flag: %v", err)
+	}
+}
+
 // TestSharedExternalIP: one translation at any time, the same end whatever the
 // order, and a takeover in the step of the delete.
 func TestSharedExternalIP(t *testing.T) {

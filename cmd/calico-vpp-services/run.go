@@ -71,7 +71,7 @@ func (in *input) serve(a *agent, cfg *services.Config) error {
 	selection := resolve.Selection{ProxyName: cfg.Resolve.ServiceProxyName}
 	if in.client == nil {
 		fc := watchers.DefaultFilesConfig(in.path)
-		fc.Selection = selection
+		fc.NodeName, fc.Selection = cfg.NodeName, selection
 		w, err := watchers.NewFiles(fc, a.server, log)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	tomb "gopkg.in/tomb.v2"
 
 	"calico-vpp-services/services"
+	"calico-vpp-services/services/resolve"
 	"calico-vpp-services/services/store"
 	"calico-vpp-services/vpplink"
 	"calico-vpp-services/vppsim"
@@ -46,8 +47,13 @@ func (n *nodeFlags) apply(cfg *services.Config) error {
 			errs = append(errs, fmt.Errorf("--node-ip %q: wanted an IPv4 or IPv6 address", s))
 			continue
 		}
-		if a = a.Unmap(); a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast() {
-			errs = append(errs, fmt.Errorf("--node-ip %s: wanted an address of this node that others can reach", s))
+		a = a.Unmap()
+		if why := resolve.Special(a); why != "" {
+			errs = append(errs, fmt.Errorf("--node-ip %s: %s; wanted an address of this node that others can reach", s, why))
+			continue
+		}
+		if a.Zone() != "" {
+			errs = append(errs, fmt.Errorf("--node-ip %s: wanted an address without a zone", s))
 			continue
 		}
 		cfg.NodeIPs = append(cfg.NodeIPs, a)
@@ -57,13 +63,25 @@ func (n *nodeFlags) apply(cfg *services.Config) error {
 		cfg.NodeName = os.Getenv("NODENAME")
 	}
 	if cfg.NodeName == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--node-name: not given, and there is no host name: %w", err))
+		var err error
+		if cfg.NodeName, err = nodeNameOf(os.Hostname()); err != nil {
+			errs = append(errs, err)
 		}
-		cfg.NodeName = strings.ToLower(host) // as the kubelet does
 	}
 	return errors.Join(errs...)
+}
+
+// nodeNameOf makes a host name the name of a Node, as the kubelet does: that of a
+// Node has no capitals.
+func nodeNameOf(host string, err error) (string, error) {
+	host = strings.ToLower(strings.TrimSpace(host))
+	if err == nil && host == "" {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return "", fmt.Errorf("--node-name: not given, and there is no host name: %w", err)
+	}
+	return host, nil
 }
 
 // vppFlags say which VPP to program, and what in it is ours.
@@ -79,7 +97,7 @@ func (v *vppFlags) register(cmd *cobra.Command, kind string) {
 	f := cmd.Flags()
 	f.StringVar(&v.socket, "vpp-api-socket", "", "path of VPP's API socket (default "+vpplink.DefaultSocket+")")
 	f.StringVar(&v.kind, "vpp", kind, "\"embedded\" programs a simulator of VPP's API inside this process instead of a VPP")
-	f.DurationVar(&v.wait, "vpp-wait", 10*time.Second, "how long to wait for VPP at the start")
+	f.DurationVar(&v.wait, "vpp-wait", 10*time.Second, "how long to wait for VPP at the start; 0 is one try")
 	f.StringVar(&v.mode, "mode", string(services.Standalone), "standalone: every translation in VPP is ours; sidecar: another agent, such as Calico's own, has translations there that are left alone")
 	f.StringVar(&v.state, "state-file", "", "file that remembers what is ours in VPP, with a name in "+store.Suffix+" (default "+store.DefaultPath("SOCKET")+", SOCKET being VPP's API socket)")
 	if kind == "" {
@@ -166,28 +184,28 @@ func (a *agent) start(ctx context.Context, vpp vppFlags, cfg services.Config) er
 	return nil
 }
 
-// connect tries to reach VPP until wait is over. A VPP that can't be programmed, or may
-// not be, is no reason to wait.
+// connect tries to reach VPP until wait is over, at least once. A VPP that can't be
+// programmed, or may not be, is no reason to wait.
 func connect(ctx context.Context, cfg vpplink.Config, wait time.Duration) (*vpplink.Session, error) {
-	if wait <= 0 {
-		return nil, fmt.Errorf("--vpp-wait %s: wanted more than 0s", wait)
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
+	over := time.NewTimer(max(wait, 0))
+	defer over.Stop()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	said := false
 	for {
+		// A try has timeouts of its own: one that wait cut off could not say why.
 		s, err := vpplink.Connect(ctx, cfg)
 		if err == nil || errors.Is(err, vpplink.ErrIncompatible) || errors.Is(err, vpplink.ErrPermission) {
 			return s, err
 		}
-		if !said {
+		if !said && wait > 0 {
 			said = true
 			cfg.Log.WithError(err).Infof("waiting up to %s for VPP", wait)
 		}
 		select {
 		case <-ctx.Done():
+			return nil, err
+		case <-over.C:
 			return nil, err
 		case <-tick.C:
 		}

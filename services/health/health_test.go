@@ -333,3 +333,25 @@ func TestJ7LeftAndCameBack(t *testing.T) {
 		await(t, "up again", up)
 	}
 }
+
+// The port is free for the next listener when the last one is closed, even one
+// that has not begun to serve: nobody is told of a conflict with ourselves.
+func TestJ5NoConflictWithOurselves(t *testing.T) {
+	n := NewNodePorts(nullLog())
+	servers, failed := map[endpoint]server{}, map[endpoint]string{}
+	var running sync.WaitGroup
+	port, l := freePort(t)
+	l.Close()
+	for range 200 {
+		for _, id := range []string{"shop/web", "shop/api"} {
+			n.Set([]Service{check(id, port, 1)}, true)
+			n.adjust(servers, failed, &running, func(id model.ServiceID, p model.Problem) { t.Errorf("%s %s", id, p) })
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	n.Set(nil, true)
+	n.adjust(servers, failed, &running, nil)
+	running.Wait()
+}

@@ -118,7 +118,7 @@ func (n *NodePorts) ServeHealth(t *tomb.Tomb, problem ProblemFunc) error {
 	defer running.Wait()
 	defer func() {
 		for _, s := range servers {
-			n.close(s.Server)
+			n.close(s)
 		}
 	}()
 	retry := time.NewTimer(retryBind)
@@ -138,7 +138,8 @@ func (n *NodePorts) ServeHealth(t *tomb.Tomb, problem ProblemFunc) error {
 // server is a listener and what it answers.
 type server struct {
 	*http.Server
-	answer *answer
+	listener net.Listener
+	answer   *answer
 }
 
 // adjust closes what is not wanted, then opens what is missing: a port may go
@@ -149,7 +150,7 @@ func (n *NodePorts) adjust(servers map[endpoint]server, failed map[endpoint]stri
 	n.mu.Unlock()
 	for e, s := range servers {
 		if wanted[e] != s.answer {
-			n.close(s.Server)
+			n.close(s)
 			delete(servers, e)
 		}
 	}
@@ -164,7 +165,7 @@ func (n *NodePorts) adjust(servers map[endpoint]server, failed map[endpoint]stri
 		}
 		s, err := n.open(e, wanted[e], running)
 		if err == nil {
-			servers[e] = server{s, wanted[e]}
+			servers[e] = s
 			delete(failed, e)
 			continue
 		}
@@ -179,7 +180,7 @@ func (n *NodePorts) adjust(servers map[endpoint]server, failed map[endpoint]stri
 	}
 }
 
-func (n *NodePorts) open(e endpoint, ans *answer, running *sync.WaitGroup) (*http.Server, error) {
+func (n *NodePorts) open(e endpoint, ans *answer, running *sync.WaitGroup) (server, error) {
 	network := "tcp4"
 	if e.v6 {
 		network = "tcp6"
@@ -187,9 +188,9 @@ func (n *NodePorts) open(e endpoint, ans *answer, running *sync.WaitGroup) (*htt
 	var lc net.ListenConfig
 	l, err := lc.Listen(context.Background(), network, e.addr.String())
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
-	s := newHTTPServer(ans)
+	s := server{newHTTPServer(ans), l, ans}
 	running.Go(func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			n.log.WithError(err).WithField("service", e.service).Warn("health check node port ended")
@@ -198,8 +199,14 @@ func (n *NodePorts) open(e endpoint, ans *answer, running *sync.WaitGroup) (*htt
 	return s, nil
 }
 
-func (n *NodePorts) close(s *http.Server) {
-	if err := s.Close(); err != nil {
+// close lets go of the port before it returns. The server does not know of its
+// listener until it serves, which may be later.
+func (n *NodePorts) close(s server) {
+	err := s.Close()
+	if lerr := s.listener.Close(); !errors.Is(lerr, net.ErrClosed) {
+		err = errors.Join(err, lerr)
+	}
+	if err != nil {
 		n.log.WithError(err).Debug("closing a health check node port")
 	}
 }

@@ -293,6 +293,21 @@ func TestHealth(t *testing.T) {
 	if h := given(func(s *state) { s.endpoints("a:t") }); h == nil || h.Families[0].LocalEndpoints != 0 {
 		t.Errorf("J3 terminating ones do not count: %+v", h)
 	}
+	for want, cidrs := range map[string][]string{
+		"[0.0.0.0]":    {"all"},
+		"[192.0.2.11]": {"192.0.2.0/24"},
+		"[]":           {"198.18.0.0/15"},
+	} {
+		h := given(func(s *state) {
+			var err error
+			if s.Options.NodePortAddresses, err = ParseNodePortAddresses(cidrs); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if h == nil || fmt.Sprint(h.Families[0].Addresses) != want {
+			t.Errorf("J4 node ports at %s: %+v, want %s", cidrs, h, want)
+		}
+	}
 	for name, f := range map[string]func(*state){
 		"type":   func(s *state) { s.svc.Spec.Type = corev1.ServiceTypeNodePort },
 		"policy": func(s *state) { s.svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster },

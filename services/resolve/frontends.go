@@ -114,7 +114,7 @@ func (r *resolver) clusterIPs() []family {
 			refuse("%s: wanted %s in %s", ip, familyName(ip.Is6()), fieldAt("spec.ipFamilies", i, ""))
 			continue
 		}
-		if why := special(ip); why != "" {
+		if why := Special(ip); why != "" {
 			refuse("%s is %s", ip, why)
 			continue
 		}

@@ -34,7 +34,7 @@ func (o *Options) refuses(kind model.Kind, ip netip.Addr, ofNode bool) string {
 		allowed, denied = o.LoadBalancerIPsAllowed, o.LoadBalancerIPsDenied
 		allowedName, deniedName = FlagLoadBalancerIPsAllowed, FlagLoadBalancerIPsDenied
 	}
-	why := special(ip)
+	why := Special(ip)
 	switch {
 	case why != "":
 		return "is " + why + ", which clients elsewhere cannot reach"

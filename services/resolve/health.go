@@ -27,8 +27,9 @@ type HealthFamily struct {
 	// this node, over all ports and slices; those that terminate are
 	// not among them, even while they are served (J3).
 	LocalEndpoints int
-	// Addresses are where to listen; the unspecified one is every address of the
-	// family, and none is nowhere (J4).
+	// Addresses are where to listen: the unspecified one for every address of
+	// the family. There are none when this node has none of those that node
+	// ports are restricted to; then nobody listens (J4).
 	Addresses []netip.Addr
 }
 

@@ -43,7 +43,7 @@ func NodeFrom(o *corev1.Node) (Node, []model.Problem) {
 				continue
 			}
 			ip, ok := parseIP(a.Address)
-			switch why := special(ip); {
+			switch why := Special(ip); {
 			case !ok:
 				problems.add(model.ReasonAddressRefused, fieldAt("status.addresses", i, "address"),
 					"%s is not an IP address; it is left out", quote(a.Address))

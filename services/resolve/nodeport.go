@@ -84,7 +84,7 @@ func (n *NodePortAddresses) of(node *Node, v6 bool) []netip.Addr {
 	var out []netip.Addr
 	everything, primary := n.everything(v6), n.Primary || n.none()
 	for _, a := range node.Addresses {
-		if !a.IsValid() || a.Is6() != v6 || a.Is4In6() || a.Zone() != "" || special(a) != "" {
+		if !a.IsValid() || a.Is6() != v6 || a.Is4In6() || a.Zone() != "" || Special(a) != "" {
 			continue
 		}
 		in := func(c netip.Prefix) bool { return c.Contains(a) }

@@ -90,9 +90,10 @@ func parseCIDR(s string) (netip.Prefix, bool) {
 	return p, ok && err == nil
 }
 
-// special names what makes an address one that no Service, endpoint or node
-// can be reached at from elsewhere; empty for an ordinary one.
-func special(ip netip.Addr) string {
+// Special names what makes an address one that no Service, endpoint or node
+// can be reached at from elsewhere, such as "a loopback address"; empty for an
+// ordinary one.
+func Special(ip netip.Addr) string {
 	switch {
 	case ip.IsUnspecified():
 		return "the unspecified address"

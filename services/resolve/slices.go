@@ -148,7 +148,7 @@ func (r *resolver) endpointAddress(s *discoveryv1.EndpointSlice, o *discoveryv1.
 	if ip.Is6() != v6 {
 		return refuse("address %s is not of the slice's addressType, %s", ip, s.AddressType)
 	}
-	if why := special(ip); why != "" {
+	if why := Special(ip); why != "" {
 		return refuse("address %s is %s", ip, why)
 	}
 	return ip, true
