@@ -217,7 +217,7 @@ func TestCloseLeavesTheNextOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := old.listener.Close(); err != nil {
+	if err := old.listener.Listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	next, err := NewServer(path, logrus.NewEntry(log))

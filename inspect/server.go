@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -18,6 +16,7 @@ import (
 
 	"calico-vpp-services/services"
 	"calico-vpp-services/services/model"
+	"calico-vpp-services/unixsocket"
 )
 
 // Source is what can be asked; services.Server is one.
@@ -39,8 +38,7 @@ const (
 // Server answers on the admin socket.
 type Server struct {
 	path     string
-	listener net.Listener
-	file     os.FileInfo
+	listener *unixsocket.Listener
 	log      *logrus.Entry
 }
 
@@ -48,26 +46,15 @@ type Server struct {
 // agent is answering there: whoever has the socket is the agent of this VPP. Close
 // must be called.
 func NewServer(path string, log *logrus.Entry) (*Server, error) {
-	l, file, err := listen(path)
+	l, err := unixsocket.Listen(path, "admin socket", "--admin-socket")
 	if err != nil {
 		return nil, err
 	}
-	return &Server{path: path, listener: l, file: file, log: log}, nil
+	return &Server{path: path, listener: l, log: log}, nil
 }
 
 // Close takes the socket away, if it is still ours.
-func (s *Server) Close() error {
-	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("admin socket: %w", err)
-	}
-	if info, err := os.Lstat(s.path); err != nil || !os.SameFile(info, s.file) {
-		return nil
-	}
-	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("admin socket: %w", err)
-	}
-	return nil
-}
+func (s *Server) Close() error { return s.listener.Close() }
 
 func handler(src Source, log *logrus.Entry) http.Handler {
 	mux := http.NewServeMux()
