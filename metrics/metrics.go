@@ -71,6 +71,7 @@ func metrics() []metric {
 		{"taken_over_total", "Keys of somebody else's translations that Services have taken.", nil},
 		{"rounds_total", "Rounds that wrote something to VPP.", nil},
 		{"vpp_calls_total", "Calls to VPP.", []string{"call"}},
+		{"no_local_endpoints", "Service ports that a traffic policy of Local leaves without endpoint on this node, while others have one.", []string{"traffic_policy", "ip_family"}},
 		{"vpp_call_failures_total", "Calls to VPP that ended with an error.", nil},
 	}
 }
@@ -116,6 +117,10 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	counter("drift_total", float64(st.Drift))
 	gauge("foreign_translations", float64(st.Foreign))
 	counter("taken_over_total", float64(st.TakenOver))
+	gauge("no_local_endpoints", float64(st.NoLocal.InternalV4), "internal", "IPv4")
+	gauge("no_local_endpoints", float64(st.NoLocal.InternalV6), "internal", "IPv6")
+	gauge("no_local_endpoints", float64(st.NoLocal.ExternalV4), "external", "IPv4")
+	gauge("no_local_endpoints", float64(st.NoLocal.ExternalV6), "external", "IPv6")
 	counter("rounds_total", float64(st.Rounds))
 	calls := c.calls.Read()
 	counter("vpp_calls_total", float64(calls.Update), "translation_update")
@@ -159,10 +164,11 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// ServeMetrics answers about c until t is dying.
-func (s *Server) ServeMetrics(t *tomb.Tomb, c *Collector) error {
+// ServeMetrics answers about cs until t is dying.
+func (s *Server) ServeMetrics(t *tomb.Tomb, cs ...prometheus.Collector) error {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(cs...)
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
 	server := http.Server{

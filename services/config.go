@@ -54,6 +54,8 @@ type Config struct {
 	// Reporter, when not nil, tells the authors of Services what is wrong with
 	// them; it is in the log in any case.
 	Reporter Reporter
+	// Latency, when not nil, takes samples of how long changes took to reach VPP.
+	Latency Latency
 	// Dataplane is what to see to in VPP beside translations.
 	Dataplane Dataplane
 	// BatchWindow is how long a round waits for more events after the

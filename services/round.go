@@ -36,6 +36,7 @@ func (s *Server) apply(e *model.Event) {
 	case *corev1.Service:
 		s.markDirty(s.st.setService(o, deleted))
 	case *discoveryv1.EndpointSlice:
+		s.noteTrigger(o, deleted)
 		s.markDirty(s.st.setSlice(o, deleted)...)
 	case *networkingv1.ServiceCIDR:
 		s.setServiceCIDR(o, deleted)
@@ -70,6 +71,7 @@ func (s *Server) round(ctx context.Context) {
 				err = errors.Join(err, s.delRejects(ctx))
 			}
 			s.notePreparation(err)
+			s.observeLatency(time.Now())
 		}
 	}
 	s.publish()
@@ -125,7 +127,9 @@ func (s *Server) setClaims(id model.ServiceID, claims []model.Claim, before map[
 	for i := range claims {
 		s.touched[claims[i].Key()] = true
 	}
+	s.status.NoLocal.count(-1, noLocalOf(s.book.Claims(id)))
 	changes := s.book.Set(id, claims)
+	s.status.NoLocal.count(1, noLocalOf(s.book.Claims(id)))
 	s.countClaimed(changes)
 	for _, change := range changes {
 		s.rec.Mark(change.Key)

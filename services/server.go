@@ -76,6 +76,7 @@ type Server struct {
 	// prepareFailures counts how often that failed in a row.
 	prepareFailures int
 	snat            snatState
+	triggers        triggers
 	waiters         []*waiter
 	// roundAt is when the next round is due; zero for none.
 	roundAt    time.Time
@@ -112,6 +113,7 @@ func NewServer(cfg Config, link Link, log *logrus.Entry) (*Server, error) {
 		health:   healthChecks{wanted: map[model.ServiceID]*resolve.HealthCheck{}, told: map[model.ServiceID]*resolve.HealthCheck{}},
 		rejects:  newRejects(),
 		touched:  map[types.Key]bool{},
+		triggers: newTriggers(time.Now()),
 	}
 	for _, source := range cfg.Sources {
 		s.unsynced[source] = true

@@ -48,6 +48,8 @@ type Status struct {
 	// confirmed (removals of unclaimed keys included).
 	Keys    int `json:"keys"`
 	Pending int `json:"pending"`
+	// NoLocal counts ports that a Local policy leaves without endpoint here.
+	NoLocal NoLocal `json:"noLocal"`
 	// Drift counts keys that were found otherwise in VPP than they were left.
 	Drift int `json:"drift"`
 	// Rounds counts rounds that wrote something.

@@ -215,11 +215,13 @@ func (o *runOptions) runOn(ctx context.Context, in *input, cfg services.Config, 
 		}
 	}
 	var prom *metrics.Server
+	latency := metrics.NewLatency()
 	if o.metrics != "" {
 		if prom, err = metrics.NewServer(o.metrics, log.WithField("part", "metrics")); err != nil {
 			return fmt.Errorf("--metrics-address: %w", err)
 		}
 		defer func() { err = errors.Join(err, prom.Close()) }()
+		cfg.Latency = latency
 	}
 	ports := health.NewNodePorts(log.WithField("part", "health"))
 	cfg.HealthPorts = ports
@@ -238,7 +240,9 @@ func (o *runOptions) runOn(ctx context.Context, in *input, cfg services.Config, 
 		a.run(proxy.ServeProxyHealth)
 	}
 	if prom != nil {
-		a.run(func(t *tomb.Tomb) error { return prom.ServeMetrics(t, metrics.NewCollector(a.server, a.link.Counters)) })
+		a.run(func(t *tomb.Tomb) error {
+			return prom.ServeMetrics(t, metrics.NewCollector(a.server, a.link.Counters), latency)
+		})
 	}
 	log.WithFields(logrus.Fields{"node": cfg.NodeName, "admin": o.socket}).Info("running; ask `calico-vpp-services show translations`")
 	a.wait(ctx)
