@@ -32,6 +32,10 @@ func (s *Server) apply(e *model.Event) {
 		}
 		return
 	}
+	if e.Facts != nil {
+		s.setFacts(e.Source, e.Facts)
+		return
+	}
 	switch o := e.Object.(type) {
 	case *corev1.Service:
 		s.markDirty(s.st.setService(o, deleted))

@@ -56,6 +56,7 @@ type Server struct {
 	unsynced map[string]bool
 	dirty    map[model.ServiceID]bool
 	problems map[model.ServiceID][]model.Problem
+	facts    facts
 	contests map[types.Key]contest
 	// untold are failing keys whose Services have not been told yet.
 	untold  []types.Key
@@ -109,6 +110,7 @@ func NewServer(cfg Config, link Link, log *logrus.Entry) (*Server, error) {
 		unsynced: map[string]bool{},
 		dirty:    map[model.ServiceID]bool{},
 		problems: map[model.ServiceID][]model.Problem{},
+		facts:    facts{},
 		contests: map[types.Key]contest{},
 		health:   healthChecks{wanted: map[model.ServiceID]*resolve.HealthCheck{}, told: map[model.ServiceID]*resolve.HealthCheck{}},
 		rejects:  newRejects(),

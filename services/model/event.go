@@ -29,8 +29,11 @@ const (
 type Event struct {
 	Op Op
 	// Object is a *corev1.Service, *discoveryv1.EndpointSlice or *corev1.Node;
-	// nil for Synced. Other types are ignored by the server.
+	// nil for Synced and with Facts. Other types are ignored by the server.
 	Object metav1.Object
+	// Facts, when not nil, is said by an Upsert without Object. The receiver
+	// keeps it.
+	Facts *Facts
 	// Source names the watcher, for the sync gate and for logs.
 	Source string
 }
